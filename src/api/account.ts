@@ -12,13 +12,13 @@ import * as s from "./schema.ts";
 
 /** The calling account, and its keys. */
 
-const Limit = s.count("0 is no limit.");
+const Limit = s.count("0 means no limit.");
 
 export const LIMITS = {
-  bytes: s.count("Of tasks in the store, from which posts are 50700; 0 is no limit."),
-  open_tasks: s.count("That wait or run, beyond which posts are 42900; 0 is no limit."),
+  bytes: s.count("Stored bytes of tasks from which posts are 50700; 0 means no limit."),
+  open_tasks: s.count("Waiting or running tasks beyond which posts are 42900; 0 means no limit."),
   requests_per_minute: Limit,
-  tasks_per_minute: s.count("That are posted; 0 is no limit."),
+  tasks_per_minute: s.count("Posted tasks; 0 means no limit."),
 };
 
 export type AccountLimits = s.ValuesOf<typeof LIMITS>;
@@ -87,8 +87,7 @@ const TaskCounts = s.named(
 
 const Secret = {
   ...WebhookSecret,
-  description:
-    "What the account's webhooks are signed with; its UTF-8 bytes as they stand here are the key.",
+  description: "Signs the account's webhooks; the UTF-8 bytes of this text are the key.",
 };
 
 const UserData = envelope({
@@ -99,7 +98,7 @@ const UserData = envelope({
     "What `X-Signature-Next` is made with; null unless a rotation is going on.",
   ),
   keys: s.list(Key),
-  key_limit: s.integer("How many keys may be active at once."),
+  key_limit: s.integer("The most active keys."),
   limits: Limits,
   usage: Usage,
   retention_days: s.integer("How long results are kept."),
@@ -116,7 +115,7 @@ export const ACCOUNT_ANSWERS = {
 
 export const ACCOUNT_INPUTS = {
   "POST /v1/appendix/keys": {
-    body: { label: optional(KEY_LABEL, "What the key is for.", { examples: ["ci"] }) },
+    body: { label: optional(KEY_LABEL, "The purpose of the key.", { examples: ["ci"] }) },
     isBodyOptional: true,
   },
   "POST /v1/access_requests": {

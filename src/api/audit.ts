@@ -43,10 +43,10 @@ export const AUDIT_INPUTS = {
       action: optional(AUDIT_ACTION, "Only this."),
       account: optional(
         LOGIN,
-        "Only what this account did, or what was done to it and its keys. A page may then be short, or empty, although there are others.",
+        "Only actions of this account, or on it and its keys. A page may then be short or empty although others exist.",
         { examples: ["alice"] },
       ),
-      since: pointInTime("Only what was done at this time or later."),
+      since: pointInTime("Only actions at this time or later."),
       cursor: CURSOR,
       limit: wholeNumber(LIST_LIMIT, "How many entries to list."),
     },

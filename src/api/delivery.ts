@@ -34,7 +34,7 @@ export const ATTEMPT = {
 export const Attempt = s.named("Attempt", s.object(ATTEMPT));
 export type Attempt = s.Static<typeof Attempt>;
 
-export const DeliveryId = s.text("What the receiver gets as webhook-id.");
+export const DeliveryId = s.text("The webhook-id that the receiver gets.");
 export const DeliveryKind = s.word(DELIVERY_KINDS);
 export const DeliveryState = s.word(DELIVERY_STATES);
 export const IsPaused = s.flag(
@@ -77,8 +77,8 @@ export type ListedAttempt = s.Static<typeof ListedAttempt>;
 
 const Attempts = envelope({
   attempts: s.list(ListedAttempt),
-  next_cursor: s.text("Where the next attempts will be, also when there are none yet."),
-  more: s.flag("True where the next page can be asked for at once."),
+  next_cursor: s.text("The cursor of the next attempts, also if none exist yet."),
+  more: s.flag("True if the next page can be requested immediately."),
 });
 
 const LIMIT = { min: 1, max: 1000, standard: 100 };
@@ -97,7 +97,7 @@ const DeliveryPause = s.named(
     ...SCOPE,
     since: Time,
     reason: s.nullable(s.text("The operator's words.")),
-    paused_by: s.text("`operator` where it was paused by a request, else the user of the machine."),
+    paused_by: s.text("`operator` if a request paused it, else the user of the machine."),
     waiting: s.nullable(
       s.count(),
       `Webhooks that it covers and that wait to be sent, due or not. Null beyond the first ${COUNTED_PAUSES_MAX} pauses.`,
@@ -132,7 +132,10 @@ export const DELIVERY_ANSWERS = {
 export const DELIVERY_INPUTS = {
   "GET /v1/tasks/attempts": {
     query: {
-      cursor: optional(CURSOR_RULE, "The place to begin at; without it, what is scheduled now."),
+      cursor: optional(
+        CURSOR_RULE,
+        "The position to start at; without it, attempts that are scheduled now.",
+      ),
       limit: wholeNumber(LIMIT, "Most attempts on a page."),
     },
   },
@@ -141,7 +144,7 @@ export const DELIVERY_INPUTS = {
       kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
       states: optional(
         ENDED_STATES,
-        "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
+        "Only deliveries that ended so; scheduled ones stay as they are. Else all ended deliveries, also delivered ones.",
       ),
     },
     isBodyOptional: true,

@@ -52,11 +52,11 @@ const DueItem = s.named(
         "lease_end",
         "erasure",
       ],
-      "`attempt_timeout` and `run_timeout` come unless what is under way ends before; `run_end` and `inbox_answer` have the " +
+      "`attempt_timeout` and `run_timeout` come unless the attempt or run ends before; `run_end` and `inbox_answer` have the " +
         "`after_ms` that was ordered.",
     ),
     task_id: s.nullable(Id, "Null for the answer to a message about no task."),
-    kind: s.nullable(DeliveryKind, "Of the webhook; null for what is about none."),
+    kind: s.nullable(DeliveryKind, "Of the webhook; null for events without one."),
   }),
 );
 
@@ -99,10 +99,10 @@ const InboxMessage = s.named(
     received_at: { ...Time, description: "By the daemon's clock." },
     method: s.text(),
     url: s.text("Path and query, as they were requested."),
-    full_url: s.text("With scheme and host: of a pingback, what is signed."),
+    full_url: s.text("With scheme and host; a pingback's signature is over it."),
     headers: s.list(HeaderLine, "Names and values, as they came."),
     body: s.text(),
-    body_encoding: s.word(["utf-8", "base64"], "`base64` where the body is no UTF-8."),
+    body_encoding: s.word(["utf-8", "base64"], "`base64` if the body is not UTF-8."),
     kind: s.nullable(DeliveryKind, "Null where neither header nor body names a task."),
     task_id: s.nullable(Id),
     attempt: s.nullable(s.integer(), "The value of X-Attempt."),
@@ -116,7 +116,7 @@ const InboxMessage = s.named(
     answered: s.object({
       how: s.word(
         ["waiting", "sent", "reset", "gone"],
-        "`waiting` is not answered yet; `gone` had a sender who gave up before.",
+        "`waiting` has no response yet; `gone` had a sender that gave up before.",
       ),
       status: s.nullable(s.integer(), "The HTTP status that was sent."),
       after_ms: s.nullable(s.count(), "By the daemon's clock; null while it waits."),
@@ -204,10 +204,7 @@ export const DEV_ANSWERS = {
   "GET /dev/inbox": envelope({ boxes: s.list(InboxBox, "By name.") }),
   "GET /dev/inbox/:box": envelope({
     messages: s.list(InboxMessage, "The oldest first."),
-    next_after: s.nullable(
-      s.integer(),
-      "Where there are more than one answer holds: the `after` that asks for them.",
-    ),
+    next_after: s.nullable(s.integer(), "If more messages exist: the `after` of the next request."),
   }),
   "DELETE /dev/inbox/:box": Nothing,
   "PUT /dev/inbox/:box/answers": Nothing,
@@ -283,7 +280,7 @@ export const DEV_INPUTS = {
     body: {
       url: required(URL_TEXT),
       kind: required(oneOf(DELIVERY_KINDS)),
-      login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Whose secret signs it."),
+      login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "The account whose secret signs it."),
     },
   },
   "GET /dev/wait/:task_id": {
@@ -295,7 +292,7 @@ export const DEV_INPUTS = {
       ),
       timeout: wholeNumber(
         { min: 0, max: WAIT_SECONDS_MAX, standard: 30 },
-        "Seconds of the machine's time, whatever the daemon's clock shows.",
+        "Seconds of the machine's time, independent of the daemon's clock.",
       ),
     },
   },
@@ -315,7 +312,7 @@ export const DEV_INPUTS = {
         "How late every attempt goes out, by the daemon's clock.",
       ),
       crash_during_attempt: share(
-        "Of attempts that arrive, and are recorded as interrupted and so sent again at once; never two in a row.",
+        "The share of attempts that arrive and are recorded as interrupted, so they are sent again immediately; never two in a row.",
       ),
     },
   },

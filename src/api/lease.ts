@@ -19,7 +19,7 @@ const LeasedTask = s.named(
     type: s.text(),
     tag: s.nullable(s.text()),
     marketplace: s.nullable(s.text()),
-    input: s.anything("Any JSON, as it was posted; null where there was none."),
+    input: s.anything("Any JSON, as it was posted; null without an input."),
     lease_id: LeaseId,
     lease_expires_at: {
       ...Time,
@@ -40,7 +40,7 @@ const LeaseOutcome = s.named(
   "LeaseOutcome",
   s.object(
     {
-      id: s.nullable(s.text("As it was given; null where it was no text.")),
+      id: s.nullable(s.text("As it was given; null if it was not a text.")),
       outcome: s.word(
         LEASE_OUTCOMES,
         "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
@@ -49,7 +49,7 @@ const LeaseOutcome = s.named(
     },
     {
       optional: {
-        detail: s.text("What was wrong with this item, where something was."),
+        detail: s.text("The fault of this item, if it has one."),
       },
       description: "Answers stand in the order asked.",
     },
@@ -62,7 +62,7 @@ const Outcomes = tasksEnvelope(LeaseOutcome, {});
 export const LEASE_ANSWERS = {
   "POST /v1/worker/claim": tasksEnvelope(LeasedTask, {}),
   "POST /v1/worker/heartbeat": tasksEnvelope(LeaseOutcome, {
-    drain: s.flag("The daemon stops: finish what is held, and claim no more."),
+    drain: s.flag("The daemon stops: finish the held tasks, and claim no more."),
   }),
   "POST /v1/worker/complete": Outcomes,
   "POST /v1/worker/fail": Outcomes,
@@ -93,7 +93,7 @@ export const LeaseCompletionItem = s.named(
   "LeaseCompletion",
   s.closed(
     s.object(REF, {
-      optional: { result: s.anything("Any JSON; null where there is none.") },
+      optional: { result: s.anything("Any JSON; null without a result.") },
     }),
   ),
 );
@@ -106,7 +106,7 @@ export const LeaseFailureItem = s.named(
         ...REF,
         message: s.text({
           maxLength: WORKER_MESSAGE_LENGTH_MAX,
-          description: "What went wrong, for the client.",
+          description: "The error, for the client.",
         }),
       },
       {

@@ -8,7 +8,7 @@ const NodeOverview = s.named(
     id: s.text("New at each start."),
     name: s.text("Of its machine; several nodes may have the same."),
     version: s.text(),
-    url: s.nullable(s.text("Where it listens; null when it has not told yet.")),
+    url: s.nullable(s.text("The URL at which it listens; null if it has not reported it yet.")),
     answers: s.flag("True for the node that gives this answer."),
     joined_at: Time,
     last_seen_at: Time,
@@ -19,7 +19,7 @@ const NodeOverview = s.named(
     roles: s.list(s.text(), { description: "The work that the node does for all nodes." }),
     running: s.nullable(
       s.list(s.object({ type: s.text(), runs: s.count() }), {
-        description: "What it runs itself; null when it has not told yet.",
+        description: "The types that it runs itself; null if it has not reported them yet.",
       }),
     ),
     sending: s.nullable(s.count("Webhooks that it is sending.")),
@@ -31,7 +31,7 @@ const StandbyOverview = s.object({
   name: s.text(),
   state: s.nullable(s.text("In the server's word, such as streaming.")),
   sync_state: s.nullable(s.text("In the server's word: async, potential, sync or quorum.")),
-  lag_bytes: s.nullable(s.count("What it has not replayed.")),
+  lag_bytes: s.nullable(s.count("Bytes that it has not replayed.")),
   lag_ms: s.nullable(s.count("How long a replay took lately; null also when nothing is replayed.")),
 });
 
@@ -49,15 +49,15 @@ const DatabaseOverview = s.named(
         age_ms: s.nullable(s.count("At least so long; null when that is not known.")),
         transactions: s.count("How many have begun since."),
       }),
-      "What keeps the server from cleaning up what changed since; null while nothing does.",
+      "What prevents PostgreSQL from removing old row versions; null without such a holder.",
     ),
-    standbys: s.list(StandbyOverview, "Who follows this server; what may not be seen is null."),
+    standbys: s.list(StandbyOverview, "The standbys of this server; hidden values are null."),
     commits_wait: s.flag("True when a commit is acknowledged only once a standby has it too."),
     dead_rows: s.object(
       { queue: s.count(), outbox: s.count() },
       { description: "Old versions of rows that have not been cleaned up." },
     ),
-    warnings: s.list(s.text(), "What the operator should mend."),
+    warnings: s.list(s.text(), "Problems that the operator should fix."),
   }),
 );
 export type DatabaseOverview = s.Static<typeof DatabaseOverview>;
@@ -85,7 +85,7 @@ const RunnerType = s.named(
       s.count("Requests of workers that wait for a task now; null for other kinds."),
     ),
     has_worker: s.nullable(
-      s.flag("False while tasks wait and no worker of the type was heard for a minute."),
+      s.flag("False while tasks wait and no worker of the type has sent a request for a minute."),
     ),
   }),
 );

@@ -17,7 +17,7 @@ import { TIMELINE_ANSWERS, TIMELINE_INPUTS } from "./timeline.ts";
 const Ok = object({ status: constant("ok") });
 const Ready = object(
   { status: constant("ok") },
-  { optional: { warnings: list(text(), "Only where there are any.") } },
+  { optional: { warnings: list(text(), "Only present with warnings.") } },
 );
 
 /** The body of each operation's 200, by its method and path. */

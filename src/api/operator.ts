@@ -21,8 +21,8 @@ import { SERVICE_STATUS } from "./status.ts";
 
 const SuspendedWork = s.nullable(
   s.object({ queued: s.count(), running: s.count(), webhooks: s.count() }),
-  "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
-    "be sent. Null where it is not disabled.",
+  "The work that waits until the account is enabled: queued tasks, running tasks that are stopped, and webhooks to " +
+    "be sent. Null if it is not disabled.",
 );
 
 const AccountOverview = s.named(
@@ -87,7 +87,7 @@ const Bytes = s.count("In bytes.");
 
 const Setting = s.object({
   key: s.text(),
-  value: s.nullable(s.text("As TOML writes it; null where there is none.")),
+  value: s.nullable(s.text("As TOML writes it; null without a value.")),
   source: s.text("`flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`."),
   is_default: s.flag(),
 });
@@ -120,7 +120,7 @@ const System = envelope({
   url: s.text(),
   database: s.object({
     path: s.text("Of the file; or the server's URL, without its password."),
-    bytes: s.nullable(Bytes, "Of the file. Null where a server keeps the data."),
+    bytes: s.nullable(Bytes, "Of the file. Null on PostgreSQL."),
     wal_bytes: s.nullable(Bytes),
     data_bytes: s.count("Without what erased tasks left in the file."),
   }),
@@ -128,7 +128,7 @@ const System = envelope({
   memory: s.object({ rss_bytes: Bytes, heap_bytes: Bytes }),
   event_loop: s.nullable(
     s.object({ p99_delay_ms: s.count(), worst_delay_ms: s.count() }),
-    "How late it was in the last minute. Null where it is not watched.",
+    "How late it was in the last minute. Null if it is not measured.",
   ),
   backups: s.nullable(
     s.object({
@@ -145,7 +145,7 @@ const System = envelope({
   settings: s.list(Setting, "Those in force."),
   restart_needs: s.list(
     s.text(),
-    "What differs in the configuration that was read last and only counts after a restart: names of settings, tables and types.",
+    "Changes of the last read configuration that take effect after a restart: names of settings, tables and types.",
   ),
   log: s.list(LogLine, "The newest last."),
 });
@@ -231,6 +231,6 @@ export const OPERATOR_INPUTS = {
     },
   },
   "POST /v1/session/link": {
-    body: { token: required(CREDENTIAL, "What stands behind `#link=` in the link.") },
+    body: { token: required(CREDENTIAL, "The part of the link after `#link=`.") },
   },
 } satisfies InputsFor<typeof OPERATOR_ANSWERS>;

@@ -29,7 +29,7 @@ import { Progress } from "./task.ts";
 /** The cursor with which a search or a count continues, next to its results. */
 export const ExaminedUntil = s.nullable(
   Time,
-  "How far back it has looked; null where nothing was looked at.",
+  "The oldest time that was searched; null if nothing was searched.",
 );
 
 const FoundDelivery = s.object({
@@ -82,7 +82,7 @@ const Q_DESCRIPTION =
   "`delivery:waiting|scheduled|in_flight|retrying|delivered|given_up|refused` (several of them with commas between), " +
   '`type:T`, `tag:T` (`tag:"a b"`), `host:H`, `account:LOGIN`, `code:50010`, `after:TIME`, `before:TIME` (RFC 3339, a ' +
   "day of UTC, or 30m, 2h, 7d for how long ago), `id:UUID`. A bare UUID is an id, any other bare word a tag. With a host, " +
-  "`delivery` is about the webhooks that go there. All tasks where it is empty.";
+  "`delivery` is about the webhooks that go there. Empty means all tasks.";
 
 export const PREVIEW_HOSTS_MAX = 20;
 
@@ -120,7 +120,7 @@ const FILTER_FIELDS = {
   until: optional(INSTANT, "Only what ended before this time. RFC 3339."),
   host: optional(HOST, "Only what goes to this host: a name or an address, without port."),
   kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else both."),
-  states: optional(ENDED_STATES, "How it ended; what was given up or refused unless given."),
+  states: optional(ENDED_STATES, "How it ended; given up or refused unless given."),
   login: optional(
     LOGIN,
     "Only of this account. For the operator: an account's is its own, always.",
@@ -153,7 +153,7 @@ export const SEARCH_ANSWERS = {
     examined_until: {
       ...ExaminedUntil,
       description:
-        "How far back it has looked; null where nothing was looked at, and for an account.",
+        "The oldest time that was searched; null if nothing was searched, and for an account.",
     },
   }),
   "POST /v1/redeliveries": OneOrder,

@@ -33,7 +33,7 @@ export const WorkCounts = s.named(
       "Queued tasks that start later: at `start_at`, or for another try after a failure.",
     ),
     running: s.count(),
-    ready: s.count("Finished tasks that nobody has collected."),
+    ready: s.count("Finished tasks that are not collected."),
     retrying: Retrying,
     undelivered: s.count("Deliveries that are given up or refused now."),
   }),
@@ -56,7 +56,7 @@ const Attention = s.named(
   s.object({
     level: s.word(["problem", "warning"]),
     what: s.text("One word for its kind."),
-    text: s.text("What it is and what to do, for people."),
+    text: s.text("The condition and its remedy, for people."),
     link: s.nullable(s.text("A page of the dashboard.")),
   }),
 );
@@ -115,7 +115,7 @@ const HostOverview = s.named(
     given_up: s.count("Deliveries that are given up now, whenever that was."),
     refused: s.count("Deliveries that are refused now, whenever that was."),
     retrying: Retrying,
-    is_paused: s.flag("The operator has paused what is sent to this host."),
+    is_paused: s.flag("The operator has paused deliveries to this host."),
     last_error: s.nullable(
       s.object({
         at: Time,

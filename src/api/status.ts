@@ -29,7 +29,7 @@ export const STATUS_REASONS = {
   40506: "On a task: it has a field that task_post does not know, and was refused.",
   40601: "On a task: it is running.",
   40602: "On a task: it is queued.",
-  40800: "What was waited for has not happened in time. Only while developing, below `/dev`.",
+  40800: "The awaited event has not happened in time. Only in development, below `/dev`.",
   40901: "On a task: it was cancelled.",
   40902: "The task has completed or failed.",
   40910: "The account has as many active keys as it may: revoke one first.",
@@ -120,7 +120,7 @@ export const Refusal = s.named(
             pointer: s.text("A JSON pointer (RFC 6901) into the request."),
             detail: s.text(),
           }),
-          "What was found, where there is more to say than the message does.",
+          "Details that the message does not have.",
         ),
       },
     },
@@ -132,7 +132,7 @@ const StatusCode = s.named(
   s.object(
     {
       code: s.integer({ enum: CODES }),
-      message: s.text("With NAME and REASON where a field's name and a reason stand."),
+      message: s.text("NAME and REASON stand for a field's name and a reason."),
       http: s.nullable(s.integer("Null for codes that only tasks have.")),
     },
     { description: `Every code there is.\n\n${CODE_TABLE}` },
@@ -158,7 +158,7 @@ const Marketplace = s.named(
 export const REFERENCE_ANSWERS = {
   "GET /v1/appendix/marketplaces": envelope({ marketplaces: s.list(Marketplace) }),
   "GET /v1/appendix/types": envelope({
-    types: s.list(s.text(), "Those whose result is their input come first."),
+    types: s.list(s.text(), "Types whose result is their input come first."),
   }),
   "GET /v1/appendix/status": envelope(SERVICE_STATUS),
   "GET /v1/appendix/status_codes": envelope({ status_codes: s.list(StatusCode) }),

@@ -24,7 +24,7 @@ const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encod
 const textOrNull = (more: s.More): s.Schema<string | null> => s.nullable(s.text(more));
 
 const POSTED = {
-  type: textOrNull("Which runner: one of /v1/appendix/types. Optional where there is only one."),
+  type: textOrNull("Which runner: one of /v1/appendix/types. Optional if only one exists."),
   tag: textOrNull({
     ...TAG.schema,
     description: "A label of the client's. Without control characters.",
@@ -92,7 +92,7 @@ const TaskData = s.named(
 
 const AnyData: s.Schema<Readonly<Record<string, unknown>>> = {
   type: "object",
-  description: "Of a refused task: whatever was posted.",
+  description: "The posted value of a refused task.",
 };
 
 /** The fields of a task that are shown everywhere. */
@@ -107,7 +107,7 @@ export const TASK_SUMMARY = {
   completed_at: s.nullable(Time),
   expires_at: s.nullable(Time),
   runs: s.count(),
-  progress: s.nullable(Progress, "How far a run has come; null when not told."),
+  progress: s.nullable(Progress, "The progress of the run; null if it reported none."),
   data: s.either(
     TaskData,
     AnyData,
@@ -142,8 +142,8 @@ const TaskPage = tasksEnvelope(TaskSummary, { next_cursor: NextCursor });
 /** The result of one step of a bulk cancellation. */
 const TasksCancelled = envelope({
   queued: s.count("How many that waited were cancelled."),
-  running: s.count("How many that ran; they are told to stop."),
-  dry_run: s.flag("True where they were only counted."),
+  running: s.count("How many of them ran; their runs are stopped."),
+  dry_run: s.flag("True if they were only counted."),
   next_cursor: NextCursor,
 });
 

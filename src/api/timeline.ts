@@ -24,7 +24,7 @@ const TimelineTask = s.named(
   s.object({
     ...TASK_SUMMARY,
     login: s.text(),
-    input_bytes: s.nullable(s.count("Of JSON text; null where there is none.")),
+    input_bytes: s.nullable(s.count("Of JSON text; null without an input.")),
     result_bytes: s.nullable(s.count()),
     error: TaskError,
     ready: s.flag(),
@@ -52,9 +52,9 @@ const TimelineRequest = s.named(
     headers: Headers,
     body: s.object({
       bytes: s.count(),
-      text: s.nullable(s.text("Null when it is longer than 64 KiB.")),
+      text: s.nullable(s.text("Null if it is longer than 64 KiB.")),
     }),
-    message: s.text("What X-Signature signs: `body`, or this URL."),
+    message: s.text("The text that X-Signature signs: `body`, or this URL."),
     signature: s.text(),
     signature_next: s.nullable(s.text()),
   }),
@@ -65,12 +65,12 @@ const TimelineAttempt = s.named(
   "TimelineAttempt",
   s.object({
     ...ATTEMPT,
-    explanation: s.text("What became of it and why, without a full stop."),
+    explanation: s.text("Its outcome and the reason, without a full stop."),
     retry_after: s.nullable(s.text()),
     request_headers: {
       ...Headers,
       description:
-        "What differs between attempts, signed with the secret of now: none where nothing went out, and of older " +
+        "The headers that differ between attempts, signed with the current secret: empty if nothing was sent, and of older " +
         "attempts with large bodies no signature.",
     },
   }),

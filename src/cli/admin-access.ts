@@ -121,7 +121,7 @@ export const accessCommand = defineCommand({
 function undecidable(reason: Undecidable): never {
   fail(
     reason === "unknown"
-      ? `there is no access request with this id; '${NAME} list' shows the ids`
+      ? `no access request has this id; '${NAME} list' shows the ids`
       : `this access request was decided already; '${NAME} list --all' shows how`,
   );
 }
@@ -146,7 +146,7 @@ export const linkCommand = defineAdminCommand({
     const place =
       (await findDashboard(config, systemClock)) ??
       fail(
-        `nobody serves ${config.database}, and with port 0 it is not known where it would be; start the daemon first, or give --public-url`,
+        `no daemon serves ${config.database}, and with port 0 its address is unknown; start the daemon first, or give --public-url`,
       );
     const { path, expiresAt } = await createSignInLink({
       store,

@@ -80,7 +80,7 @@ const list = defineAdminCommand({
       accounts.push({ ...accountDocument(account), held: held ?? null });
     }
     const rows = accounts.map(({ held, ...shown }) => ({ ...shown, held: held && heldText(held) }));
-    const none = `There is no account yet; make one with '${NAME} create LOGIN'.`;
+    const none = `No account exists yet; create one with '${NAME} create LOGIN'.`;
     return listAnswer({ accounts }, rows, { none });
   },
 });
@@ -171,7 +171,7 @@ const LIMITS = (["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as
 const LIMIT_ARGS = Object.fromEntries(
   LIMITS.map(({ flag, setting: { key, rule } }) => {
     const own = ownLimit({ ...rule, parse: (raw) => rule.parse(raw, "") });
-    return [flag, valueFlag(own, `Its own ${key}; 0 is no limit`)];
+    return [flag, valueFlag(own, `Its own ${key}; 0 means no limit`)];
   }),
 );
 

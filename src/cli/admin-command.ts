@@ -95,7 +95,7 @@ export const LOGIN_ARG = { login: word(LOGIN, "Login of the account") };
 
 /** Fails for a login that is well-formed and unknown. */
 export function noAccount(login: string): never {
-  fail(`there is no account ${login}; 'postbackd admin account list' shows all`);
+  fail(`account ${login} does not exist; 'postbackd admin account list' shows all`);
 }
 
 /** Returns what was found by the login of an account. Fails if that is null. */
@@ -166,7 +166,7 @@ export async function checkAccount(store: Store, { login }: DeliveryFilter): Pro
 
 /** Fails for a task id that is unknown or malformed. It does not repeat the given text, which may be anything. */
 export function noTask(): never {
-  fail("there is no task with this id; tasks are erased when they ended retention_days ago");
+  fail("no task has this id; tasks are erased when they ended retention_days ago");
 }
 
 export async function taskNamed(
@@ -211,4 +211,4 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
 }
 
 const WAL_HOLDS =
-  "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
+  "The -wal next to the database still has parts of it, because another process reads it: later writes remove them.";

@@ -60,7 +60,7 @@ const revoke = defineAdminCommand({
   async run({ key_id: keyId }, parts) {
     // The given text is not repeated: it may be the key itself, and messages end up in logs.
     const isKey = keyId.startsWith(KEY_PREFIX);
-    const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
+    const what = isKey ? "this is a key, not the id of a key" : "no key has this id";
     const key = keyDocument(
       (await revokeKey({ keyId, accountId: null }, parts)) ??
         fail(`${what}; '${NAME} list LOGIN' shows the ids`),

@@ -109,7 +109,7 @@ export const cancelCommand = defineAdminCommand({
   async run({ order_id: id }, { store, now }) {
     const order =
       (isId(id) ? await store.cancelRedeliveryOrder({ id, login: null, now }) : null) ??
-      fail(`there is no order with this id; '${NAME} orders' shows all`);
+      fail(`no order has this id; '${NAME} orders' shows all`);
     const sent = `${deliveriesText(order.redelivered)} sent again`;
     const ended = cellText(timeOrNull(order.endedAt));
     if (!order.isCancelled) fail(`order ${id} was done at ${ended}, with ${sent}`);
@@ -195,7 +195,7 @@ function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
   return [...tableLines(shown, ["host", "deliveries"]), ...more];
 }
 
-const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
+const NO_ORDER = `No order exists yet; '${NAME} redeliver' creates one.`;
 
 const LOOK_MS = 500;
 

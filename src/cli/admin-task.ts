@@ -79,7 +79,7 @@ const cancel = defineAdminCommand({
   description: "Cancel a task, or all tasks of an account that wait and pass a filter",
   example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
   notes:
-    "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
+    "A cancelled task never runs and sends nothing. The worker of a running task is notified at its next heartbeat;\n" +
     "tasks that the daemon itself runs stop within a second.",
   args: {
     task_id: optionalWord(TEXT, "Id of a task; else give --account"),
@@ -144,7 +144,7 @@ async function erasedText(id: string, store: Store): Promise<string> {
   const bytes = ((inputBytes ?? 0) + (resultBytes ?? 0)).toLocaleString("en");
   const webhooks = deliveries.map(({ kind, state }) => `${kind} ${state}`);
   const what = [`${bytes} bytes of input and result`, ...webhooks].join(", ");
-  return `this erases the ${task.state} task ${id} of ${login} for good: ${what}.`;
+  return `this permanently erases the ${task.state} task ${id} of ${login}: ${what}.`;
 }
 
 async function timelineOf(id: string, store: Store): Promise<TaskTimeline> {
@@ -171,7 +171,7 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
       const line = `Would be cancelled: ${openText(total)}. Nothing was done.`;
       return answer({ login, dry_run: true, ...total }, line);
     }
-    await confirm({ yes }, async () => `this cancels for good: ${openText(await count())}.`);
+    await confirm({ yes }, async () => `this permanently cancels ${openText(await count())}.`);
     const end = () => endNow(store, config);
     const { total } = await walkOpen({ store, filter, bySteps, end });
     return answer({ login, dry_run: false, ...total }, `Cancelled: ${openText(total)}.`);

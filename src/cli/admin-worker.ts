@@ -45,7 +45,7 @@ const list = defineAdminCommand({
   args: {},
   async run(_given, { store }) {
     const workers = (await store.listWorkers()).map(workerDocument);
-    const none = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
+    const none = `No worker exists yet; create one with '${NAME} create NAME --type TYPE'.`;
     return listAnswer({ workers: workers.map(withPrefix) }, workers, { none });
   },
 });
@@ -58,7 +58,7 @@ const revoke = defineAdminCommand({
   async run({ name }, parts) {
     const worker = workerDocument(
       (await revokeWorker(name, parts)) ??
-        fail(`there is no worker with this name; '${NAME} list' shows all`),
+        fail(`no worker has this name; '${NAME} list' shows all`),
     );
     const line = `Worker ${name} is revoked since ${worker.revoked_at}.`;
     return answer({ worker: withPrefix(worker) }, line);

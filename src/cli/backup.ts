@@ -26,7 +26,7 @@ const create = defineCommand({
   example: "postbackd backup create /var/lib/postbackd/copy.db",
   notes:
     "The copy holds everything as it was at one moment. It is checked, and on disk, before it gets its name; beside\n" +
-    "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do. A command of root\n" +
+    "it FILE.json says what is in it. It holds webhook secrets: every reader of it can sign as you do. A command of root\n" +
     "acts as the user whose the database is: FILE lies where that user may write.",
   args: {
     file: word(PATH, "File to be made"),
@@ -180,7 +180,7 @@ function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
   const created_at = document === null ? null : timeText(document.createdAt);
   const compared =
     document === null
-      ? `There is no ${file}.json to compare it with.`
+      ? `${file}.json, to compare it with, does not exist.`
       : `Made ${timeText(document.createdAt)} by postbackd ${document.program}, and the same since.`;
   const shown = { file, is_whole: true, ...factsDocument(copy), sha256, created_at };
   return answer(shown, `${file} is whole: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`);

@@ -21,7 +21,7 @@ const DEV_ARGS = {
   key: flag(KEY, "API key of the account; a new one unless given"),
   "webhook-secret": flag(WEBHOOK_SECRET, "Webhook secret of the account; a new one unless given"),
   "strict-targets": toggle("Refuse webhooks to this machine and private networks, as start does"),
-  "stop-with-stdin": toggle("Stop when stdin is closed: with whoever started it"),
+  "stop-with-stdin": toggle("Stop when stdin is closed, so with the process that started it"),
 };
 
 export type DevArgs = Given<typeof DEV_ARGS>;
@@ -33,8 +33,8 @@ export const devCommand = defineCommand({
   notes:
     "The same daemon, whose webhooks may go to this machine and private networks, with what tests need:\n" +
     "/inbox/BOX receives webhooks and judges their signatures, and the operations below /dev show them, move the\n" +
-    "clock, and order results and faults. Whoever reaches the port controls it. The database is made in the\n" +
-    "temporary folder and erased at the end, whatever the end is, unless --db names one, or --keep keeps it.\n" +
+    "clock, and order results and faults. Every client of its port controls it. The database is made in the\n" +
+    "temporary folder and always erased at the end, unless --db names one, or --keep keeps it.\n" +
     "When it is ready, stdout gets one line of JSON with an account, its key and its webhook secret.",
   args: { ...DEV_SETTINGS, ...DEV_ARGS },
   async run(given) {
@@ -42,7 +42,9 @@ export const devCommand = defineCommand({
     const place = settings["db"] === null ? { db: [makePlace({ isKept: given.keep })] } : {};
     const config = configOf(judgeServingConfig({ ...settings, ...place }));
     if (config.server !== null) {
-      throw new UsageError("--db must be a file: a database on a server is nobody's to throw away");
+      throw new UsageError(
+        "--db must be a file: 'postbackd dev' does not erase a database on PostgreSQL",
+      );
     }
     const { serveForDevelopment } = await import("./dev-serve.ts");
     await serveForDevelopment(config, { ...given, keep: given.keep || settings["db"] !== null });

@@ -12,7 +12,7 @@ export const healthCommand = defineCommand({
   description: "Check whether the daemon accepts tasks",
   example: "postbackd health --wait --timeout 30s",
   notes:
-    "It finds the daemon by the lock file beside the database and asks /readyz. Where there is no database it\n" +
+    "It finds the daemon by the lock file next to the database and requests /readyz. Without a database it\n" +
     "asks a 'postbackd dev' at the address that the configuration says to listen on. It exits with 0 when the\n" +
     "daemon is ready and with 1 when not. With https, the certificate is checked only for --url. Where the\n" +
     "database is on a server, it finds this machine's daemon by its node's lock, or else asks the address\n" +

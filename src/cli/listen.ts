@@ -35,7 +35,7 @@ export const listenCommand = defineCommand({
     "body, and headers with their signatures, byte for byte. A pingback goes to the receiver's path with its own\n" +
     "query; X-Signature is over its original URL, which X-Postbackd-Original-Url holds. It changes nothing on\n" +
     "the daemon: the task's own URLs get their webhooks, and what they answer counts.\n\n" +
-    "stdout gets a line for each attempt; stderr gets the webhook secret, once, and whatever else there is to\n" +
+    "stdout gets a line for each attempt; stderr gets the webhook secret, once, and everything else there is to\n" +
     "say. A key on the command line is seen by every user of the machine: give it in POSTBACKD_KEY, or in the\n" +
     "file that POSTBACKD_KEY_FILE names. SIGTERM and SIGINT stop it.",
   args,

@@ -21,7 +21,7 @@ const args = {
     "Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names",
   ),
   type: required(flags(TYPE_NAME, "Type whose tasks it claims; at least one, may be repeated")),
-  concurrency: flag(CONCURRENCY, "Tasks at once, 1 to 100", { standard: "1" }),
+  concurrency: flag(CONCURRENCY, "Concurrent tasks, 1 to 100", { standard: "1" }),
   timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
   json: toggle("Log JSON lines, also on a terminal"),

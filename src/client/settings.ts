@@ -72,7 +72,7 @@ function parseUrl(url: string | URL): URL | null {
 
 function readKey(key: unknown): string {
   if (typeof key !== "string" || key === "") {
-    throw new TypeError("There is no key: is its environment variable set?");
+    throw new TypeError("No key was given: is its environment variable set?");
   }
   // It is the end of a file or not a key; as a header it would fail, or be another header.
   if (/[^!-~]/.test(key)) {

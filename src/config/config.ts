@@ -220,7 +220,7 @@ function toRunTypes(
   for (const name of names) {
     if (types.has(name)) continue;
     const nearest = nearestName(name, [...types.keys()]);
-    report(findings, key, `${key}: there is no type ${quote(name)}; the nearest is ${nearest}`);
+    report(findings, key, `${key}: type ${quote(name)} does not exist; the nearest is ${nearest}`);
   }
   return new Set(names.length === 0 ? types.keys() : names);
 }

@@ -55,7 +55,7 @@ export function readConfigFile(
     return unusable(`${file.path} cannot be read (${codeOf(error) ?? "unknown error"})${remedy}`);
   }
   if (text === null) {
-    if (file.mustExist) return unusable(`there is no file ${file.path}`);
+    if (file.mustExist) return unusable(`file ${file.path} does not exist`);
     return { path: null, ...NOTHING };
   }
   try {

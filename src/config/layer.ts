@@ -134,7 +134,7 @@ export function secretInFile(
   by: Pick<EnvPlace, "readFile"> & { readonly unusable: (reason: string) => null },
 ): string | null {
   try {
-    return by.readFile(file)?.trim() ?? by.unusable(`there is no file ${file}`);
+    return by.readFile(file)?.trim() ?? by.unusable(`file ${file} does not exist`);
   } catch (error) {
     return by.unusable(`${file} cannot be read (${codeOf(error) ?? "unknown error"})`);
   }

@@ -105,7 +105,7 @@ export const SETTINGS = {
     flagDescription:
       "Send no notifications through the server, and hear none: for a pooler that passes none on",
     default: true,
-    description: "Tell other nodes at once what there is to do; without it they look once a second",
+    description: "Notify other nodes of work immediately; without it they poll once a second",
   }),
   node: {
     name: setting("node.name", NODE_NAME, {
@@ -140,11 +140,11 @@ export const SETTINGS = {
     }),
     maxInFlight: setting("webhooks.max_in_flight", integerBetween(16, 10_000), {
       default: 512,
-      description: "Delivery attempts at once, in all",
+      description: "Concurrent delivery attempts, in all",
     }),
     maxInFlightPerHost: setting("webhooks.max_in_flight_per_host", integerBetween(1, 10_000), {
       default: 32,
-      description: "Delivery attempts at once to one host",
+      description: "Concurrent delivery attempts to one host",
     }),
     allow: setting("webhooks.allow", listOf(PLAIN_TEXT), {
       flag: "allow-target",
@@ -190,19 +190,19 @@ export const SETTINGS = {
     account: {
       requestsPerMinute: setting("limits.requests_per_minute", integerBetween(0, 1_000_000), {
         default: 0,
-        description: "Requests of one account in a minute; 0 is no limit",
+        description: "Requests of one account per minute; 0 means no limit",
       }),
       bytes: setting("limits.account.bytes", sizeBetween(0, 2 ** 50), {
         default: "10GiB",
-        description: "Data of one account at which its posts are refused; 0 is no limit",
+        description: "Data of one account at which its posts are refused; 0 means no limit",
       }),
       openTasks: setting("limits.account.open_tasks", integerBetween(0, 1_000_000_000), {
         default: 1_000_000,
-        description: "Tasks of one account that wait or run at once; 0 is no limit",
+        description: "Waiting and running tasks of one account; 0 means no limit",
       }),
       tasksPerMinute: setting("limits.account.tasks_per_minute", integerBetween(0, 1_000_000_000), {
         default: 0,
-        description: "Tasks that one account posts in a minute; 0 is no limit",
+        description: "Posted tasks of one account per minute; 0 means no limit",
       }),
     },
     failedAuthenticationsPerMinute: setting(
@@ -210,17 +210,17 @@ export const SETTINGS = {
       integerBetween(0, 1_000_000),
       {
         default: 300,
-        description: "Failed authentications of one address in a minute; 0 is no limit",
+        description: "Failed authentications per address and minute; 0 means no limit",
       },
     ),
     accessRequestsPerHour: setting(
       "limits.access_requests_per_hour",
       integerBetween(0, 1_000_000),
-      { default: 20, description: "Access requests from one address in an hour; 0 is no limit" },
+      { default: 20, description: "Access requests from one address per hour; 0 means no limit" },
     ),
     connections: setting("limits.connections", integerBetween(1, 65_535), {
       default: 4096,
-      description: "Client connections at once",
+      description: "Concurrent client connections",
     }),
     headerTimeoutMs: setting("limits.header_timeout", DURATION, {
       default: "10s",
@@ -236,12 +236,11 @@ export const SETTINGS = {
     }),
     diskFreeBytes: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
       default: "128MiB",
-      description: "Free disk space below which nothing new is accepted; 0 is no limit",
+      description: "Free disk space below which posts are refused; 0 means no limit",
     }),
     databaseBytes: setting("limits.database_size", sizeBetween(0, 2 ** 50), {
       default: 0,
-      description:
-        "Size of the data in the database at which nothing new is accepted; 0 is no limit",
+      description: "Size of the data in the database at which posts are refused; 0 means no limit",
     }),
   },
   backup: {
@@ -276,7 +275,7 @@ export const SETTINGS = {
       flag: "events-url",
       mayBeInFile: true,
       default: null,
-      description: "URL that is told what the operator should mend, by signed webhooks",
+      description: "URL that receives the operator's events as signed webhooks",
     }),
     secret: setting("events.secret", EVENTS_SECRET, {
       mayBeInFile: true,

@@ -204,7 +204,7 @@ async function pauseEverything(
 }
 
 function startEvent(time: number): OperatorEvent {
-  const what = `postbackd ${version} has started: what it told before is over, unless it is told again`;
+  const what = `postbackd ${version} has started: its earlier events are over, unless they are sent again`;
   const about = { subject: null, what, remedy: null, hosts: null };
   return { type: "daemon.started", status: "happened", time, since: null, ...about };
 }

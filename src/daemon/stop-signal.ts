@@ -48,7 +48,7 @@ export function watchSignals(parts: SignalParts): StopSignal {
       first = { name, at: clock.monotonic() };
       log.info(
         { signal: name },
-        "stopping after the work under way; a second signal stops at once",
+        "stopping after the work in progress; a second signal stops immediately",
       );
       clock.setTimer(stopMsMax, giveUp);
       asked.resolve();
@@ -57,7 +57,7 @@ export function watchSignals(parts: SignalParts): StopSignal {
     if (name === first.name && clock.monotonic() - first.at < SAME_SIGNAL_MS) return;
     log.warn(
       { signal: name },
-      "stopping at once; the work under way is repeated after the next start",
+      "stopping immediately; the work in progress is repeated after the next start",
     );
     exit(128 + constants.signals[name]);
   };

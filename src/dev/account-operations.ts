@@ -73,7 +73,7 @@ async function secretsOf(login: string, { store }: Deps) {
   const account = await store.findAccount(login);
   const data = account && (await store.findAccountData({ ...account, revokedMax: 0 }));
   if (data === null) {
-    throw invalidField("login", "There is no such account: make it with POST /dev/accounts.");
+    throw invalidField("login", "This account does not exist: create it with POST /dev/accounts.");
   }
   return secretsDocument(login, data);
 }
@@ -109,7 +109,10 @@ export function devWebhooks(samples: SampleSender): Operation {
     async handle({ body }) {
       const sent = await samples.send(body);
       if (sent.kind === "no account") {
-        throw invalidField("login", "There is no such account: make it with POST /dev/accounts.");
+        throw invalidField(
+          "login",
+          "This account does not exist: create it with POST /dev/accounts.",
+        );
       }
       if (sent.kind === "refused") throw invalidField("url", sent.reason);
       return { fields: { task_id: sent.taskId, attempt: attemptDocument(sent.attempt) } };
@@ -124,7 +127,7 @@ export function devReset(reset: () => Promise<number>): Operation {
     id: "reset",
     summary: "Begin again",
     description:
-      "Erases tasks, whatever they are at, with their webhooks and kept answers, and takes back rules and faults. Attempts " +
+      "Erases tasks of all states with their webhooks and stored responses, and takes back rules and faults. Attempts " +
       "under way are broken off. Accounts stay, and the clock stays as it is.",
     examples: { all: {} },
     async handle() {

@@ -125,7 +125,7 @@ export function devWait({ clock, news }: WaitParts, deps: OperationDeps): Operat
     summary: "Wait for a task and its webhooks",
     description:
       "Answers what happened to the task when it has come so far, as getTimeline does. 40800, with how far it came, when the " +
-      "time is up, and at once when it will never come so far. It moves no clock.",
+      "time is up, and immediately if it will never come so far. It moves no clock.",
     params: { task_id: TASK_ID_PARAM },
     codes: [40401, 40403, 40800],
     async handle({ params, query, room, gone, now }) {

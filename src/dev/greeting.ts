@@ -30,7 +30,7 @@ export function greeting(ready: Greeted, { types, webhooks }: GreetedConfig): st
     ? ["its webhook", `curl '${url}/dev/inbox/${account}?wait=10'`]
     : ["its result", `${curl} ${url}/v1/tasks/tasks_ready`];
   return (
-    `\nA throwaway daemon for tests: whoever reaches its port controls it.\n\n` +
+    `\nA throwaway daemon for tests: every client of its port controls it.\n\n` +
     (dashboard === null ? "" : `Dashboard: ${dashboard}\n\n`) +
     `Post a task, and see ${aim}:\n\n  ${post}\n  ${look}\n\n`
   );

@@ -30,7 +30,7 @@ function boxList(boxes: InboxBoxes): Operation {
     access: "developer",
     id: "listInboxes",
     summary: "List the inboxes",
-    description: "Each receives whatever is sent to `/inbox/{box}`, and is made at first use.",
+    description: "Each receives all requests to `/inbox/{box}`, and is created at its first use.",
     handle: () => ({
       fields: {
         boxes: boxes.list().map(({ box, messages }) => {

@@ -104,7 +104,7 @@ async function findSecrets(
 function unknownTask({ taskId }: Subject): string {
   return taskId === null
     ? "The message names no task, so it is not known whose secret has signed it: webhook-id is missing or changed."
-    : `The signature cannot be checked: there is no task ${taskId} here, or no more.`;
+    : `The signature cannot be checked: task ${taskId} does not exist here, or not any more.`;
 }
 
 function messageOf({ method, url, body }: InboxRequest, { kind }: Subject): ReceivedMessage {

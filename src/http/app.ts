@@ -305,7 +305,7 @@ async function readBody(
   const bytesMax = bodyBytesMax(takes, limits);
   const bytes = await readBodyBytes(request, { bytesMax, isOptional, room });
   if (isParsedByOperation(takes) && bytes !== null) return { bodyBytes: bytes };
-  if (body === undefined) throw new Error("nobody reads this body");
+  if (body === undefined) throw new Error("no operation reads this body");
   return { body: parseFields(bytes === null ? {} : parseBody(bytes, PLAIN_READING), body) };
 }
 

@@ -131,9 +131,9 @@ export class LiveFeed {
     const own = all.filter(({ options }) => options.credential === credential).length;
     let detail = null;
     if (ofAccount >= STREAMS_PER_ACCOUNT_MAX) {
-      detail = `Of one account ${STREAMS_PER_ACCOUNT_MAX} streams may be open at once: close one first, or poll.`;
+      detail = `An account may have ${STREAMS_PER_ACCOUNT_MAX} open streams: close one first, or poll.`;
     } else if (own >= STREAMS_PER_CREDENTIAL_MAX) {
-      detail = `Of one session or key ${STREAMS_PER_CREDENTIAL_MAX} streams may be open at once: close one first.`;
+      detail = `A session or key may have ${STREAMS_PER_CREDENTIAL_MAX} open streams: close one first.`;
     } else if (all.length >= STREAMS_MAX) {
       detail = `${STREAMS_MAX} streams are open, as many as there may be: try again later, or poll.`;
     }

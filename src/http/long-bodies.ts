@@ -89,7 +89,7 @@ export function parsePostedTasks(
   const elements: readonly unknown[] = Array.isArray(body) ? body : [body];
   if (elements.length === 0) return { kind: "refused", code: 40502, more: {} };
   if (elements.length > tasksMax) {
-    const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
+    const detail = `A post has at most ${tasksMax} tasks; this one has ${elements.length}.`;
     return { kind: "refused", code: 40006, more: { detail } };
   }
   const objects = elements.filter(isJsonObject);

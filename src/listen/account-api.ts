@@ -114,7 +114,7 @@ function faultOf(status: number, code: number | null): Error {
 
 const HINTS: ReadonlyMap<number, string> = new Map([
   [40000, "the place to go on from is not of this daemon any more; start listen again"],
-  [40100, "there is no such key; copy it whole, from where it was shown"],
+  [40100, "this key does not exist; copy it completely from the place where it was shown"],
   [40101, "the key was revoked; make another one and give that"],
   [40102, "the account is disabled; ask the operator"],
   [40300, "give an https URL"],

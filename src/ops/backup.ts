@@ -83,7 +83,7 @@ export class BackupKeeper {
   /** Problems that the operator should fix, as plain sentences. */
   warnings(): readonly string[] {
     if (this.#failure === null) return [];
-    return [`the last backup failed at ${timeText(this.#failure.at)}; the log tells why`];
+    return [`the last backup failed at ${timeText(this.#failure.at)}; the log has the reason`];
   }
 
   /** Starts no further backups, and aborts the backup in progress. */

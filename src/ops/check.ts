@@ -225,7 +225,7 @@ function parseKey(text: string, file: PemFile): KeyObject {
   }
   if (ENCRYPTED.test(text)) {
     const what =
-      "is encrypted: nobody is there to type its pass phrase; openssl pkey -in FILE writes it " +
+      "is encrypted, and the daemon has no pass phrase; openssl pkey -in FILE writes it " +
       "without one, and the file must then be readable for this user only";
     throw pemFault(file, what);
   }
@@ -277,7 +277,7 @@ function warnOfServer({ hosts, tlsFiles }: ServerUrl, log: Logger): void {
     if (tls === "require" && tlsFiles.rootCert === null) {
       log.warn(
         { host },
-        "the database's certificate is not checked: whoever stands on the way can read tasks (sslmode=require)",
+        "the database's certificate is not checked: an attacker in the network can read tasks (sslmode=require)",
       );
     }
   }

@@ -214,7 +214,7 @@ function keyOf({ name, subject }: Condition): string {
 
 /** Stands for the conditions beyond the limit. */
 function toRest(name: ConditionName, count: number): Condition {
-  const text = `${name}: and ${count} more, besides the ${OF_A_NAME_MAX} that were told of`;
+  const text = `${name}: and ${count} more, next to the ${OF_A_NAME_MAX} that were reported`;
   const remedy = "fix those: then the others are reported";
   return { name, subject: null, severity: "warning", text, remedy };
 }

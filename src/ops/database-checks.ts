@@ -33,7 +33,7 @@ export async function checkDatabase(config: Config, now: number): Promise<readon
     return [
       warning(
         "database",
-        `there is no ${file} yet`,
+        `${file} does not exist yet`,
         "start the daemon, or make the first account, or name another file with --db",
       ),
     ];
@@ -52,7 +52,7 @@ export function checkAddon({ database, server }: DatabaseConfig): Finding {
     return failure(
       "addon",
       `SQLite's addon cannot be loaded: ${messageOf(error)}`,
-      "set POSTBACKD_ADDON_FOLDER to a folder of the daemon's user from which code may be loaded, or install postbackd anew",
+      "set POSTBACKD_ADDON_FOLDER to a folder of the daemon's user from which code may be loaded, or install postbackd again",
     );
   }
 }
@@ -183,7 +183,7 @@ function checkWal(file: string, bytes: number): Finding {
   if (bytes <= WAL_BYTES_MAX) return sound("WAL", `${file}-wal has ${sizeText(bytes)}`);
   return warning(
     "WAL",
-    `${file}-wal has grown to ${sizeText(bytes)}: somebody reads the file for long`,
+    `${file}-wal has grown to ${sizeText(bytes)}: a process reads the file for a long time`,
     "end other programs that have it open (lsof), such as a sqlite3 with an open transaction",
   );
 }
@@ -198,12 +198,12 @@ async function checkServer(config: Config, now: number): Promise<readonly Findin
     }
   } catch (error) {
     if (!(error instanceof DatabaseError || error instanceof StoreError)) throw error;
-    return [failure("database", error.message, "mend what it says")];
+    return [failure("database", error.message, "fix that")];
   }
 }
 
 function healthFindings(health: DatabaseHealth | null, now: number): readonly Finding[] {
-  if (health === null) return [skipped("database", "the server tells nothing of itself")];
+  if (health === null) return [skipped("database", "PostgreSQL reports nothing about itself")];
   const { used, max } = health.connections;
   const warnings = databaseWarnings(health).map(({ text }) => text);
   const summary = `PostgreSQL ${health.version}, ${used} of ${max} connections used`;

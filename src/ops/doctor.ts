@@ -94,7 +94,7 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
       findings.push(...[await check.run(patient)].flat());
     } catch (error) {
       const detail = `it could not be looked at: ${messageOf(error)}`;
-      findings.push(failure(name, detail, "mend that first, then ask again"));
+      findings.push(failure(name, detail, "fix that first, then run it again"));
     }
   }
   return findings;
@@ -144,10 +144,10 @@ function checkBackups(config: Config, now: number): readonly Finding[] {
   const { installation } = readServedFile(config.database);
   const newest = installation === null ? null : new BackupFolder(config, installation).newest();
   if (config.backup.schedule === null) {
-    const detail = "there is no backup.schedule: copies are somebody else's work";
+    const detail = "no backup.schedule is set: another program has to make backups";
     return [newest === null ? skipped("backups", detail) : aged(newest, now)];
   }
-  const remedy = "see the log of the daemon; 'postbackd backup create FILE' makes one at once";
+  const remedy = "see the log of the daemon; 'postbackd backup create FILE' makes one immediately";
   return [
     newest === null ? warning("backups", "none has been made yet", remedy) : aged(newest, now),
   ];
@@ -230,7 +230,7 @@ export function checkClock(now: number): Finding {
   }
   return SYNCHRONIZED.some((file) => existsSync(file))
     ? sound("clock", "it is kept right by NTP")
-    : sound("clock", "it is plausible; nothing on this machine tells whether NTP keeps it right");
+    : sound("clock", "it is plausible; nothing on this machine shows whether NTP keeps it correct");
 }
 
 /** The process whose limits count: the daemon's, or where none runs this one, which was started in the same way at best. */

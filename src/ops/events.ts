@@ -86,7 +86,7 @@ export class EventSender {
     }
     this.#isDropping = false;
     const id = this.#ids.next(clock.now());
-    log.debug({ id, type, status, subject }, "an event is told");
+    log.debug({ id, type, status, subject }, "an event is sent");
     const body = eventBody(event, { id, node });
     const end = new AbortController();
     const pending: Pending = { event, id, body, end, mayStand: status === "ended" };
@@ -118,7 +118,7 @@ export class EventSender {
     if (event.status === "ended" && !pending.mayStand) {
       this.#deps.log.debug(
         { id, type: event.type },
-        "an end is not told, as its beginning was not",
+        "an end is not sent, because its beginning was not",
       );
       return false;
     }

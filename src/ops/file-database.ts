@@ -94,7 +94,7 @@ export class FileDatabase implements Database {
       const fault = placeFault(file);
       throw new DatabaseError(
         fault === null
-          ? `there is no database ${file}; name one with --db, or make it with 'postbackd admin account create LOGIN'`
+          ? `database ${file} does not exist; name another with --db, or create it with 'postbackd admin account create LOGIN'`
           : `${file} cannot be opened: ${fault}`,
       );
     }
@@ -136,7 +136,7 @@ export class FileDatabase implements Database {
   startBackup(order: Omit<BackupOrder, "database">, tell?: TellProgress): BackupRun {
     const { file } = order;
     if (!existsSync(this.#file)) {
-      throw new DatabaseError(`there is no database ${this.#file}; name one with --db`);
+      throw new DatabaseError(`database ${this.#file} does not exist; name another with --db`);
     }
     if (!isFolder(dirname(file))) {
       throw new DatabaseError(

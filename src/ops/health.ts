@@ -115,7 +115,7 @@ function findDaemon(config: Config): Place | string {
 }
 
 function nobody({ database }: Config): string {
-  return `nobody serves ${database}; start it, or name another file with --db`;
+  return `no daemon serves ${database}; start it, or name another file with --db`;
 }
 
 /** A daemon whose lock is elsewhere, as in a container, may still be reached where the configuration says. */

@@ -137,7 +137,7 @@ function firstError(log: Logger): (err: unknown) => void {
     hasFailed = true;
     log.error(
       { err },
-      "the observer threw; it is told of what follows, and this is not logged again",
+      "the observer threw; it still gets later events, and this is not logged again",
     );
   };
 }

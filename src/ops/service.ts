@@ -81,7 +81,7 @@ export function installSteps(executable: string): readonly ServiceStep[] {
       isKept: true,
     },
     runStep("let the service alone read it, as it may hold secrets", `chown root:${USER} ${path}`),
-    runStep("and nobody else", `chmod 0640 ${path}`),
+    runStep("and no other user", `chmod 0640 ${path}`),
     { kind: "write", says: `write the unit ${UNIT}`, path: UNIT, text: unit, isKept: false },
     runStep("have systemd read it", "systemctl daemon-reload"),
     runStep("have systemd start it at every boot", "systemctl enable postbackd"),
@@ -238,7 +238,7 @@ export class ServiceManager {
     this.#hasFailed = true;
     log.error(
       end,
-      "systemd cannot be told that the daemon is ready: systemd-notify must be in the PATH, and the unit needs " +
+      "systemd cannot be notified that the daemon is ready: systemd-notify must be in the PATH, and the unit needs " +
         "NotifyAccess=all; or set Type=exec and no WatchdogSec there",
     );
   }

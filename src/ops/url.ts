@@ -185,8 +185,8 @@ export async function checkResolver(config: Config, clock: Clock): Promise<Findi
       "resolver",
       `${NAME} does not resolve (${found.error}): webhooks to names would fail`,
       isOwn
-        ? "mend webhooks.dns_servers, or the way to these servers"
-        : "mend /etc/resolv.conf, or name servers in webhooks.dns_servers; without a network to other names this is right",
+        ? "fix webhooks.dns_servers, or the connection to these servers"
+        : "fix /etc/resolv.conf, or name servers in webhooks.dns_servers; without a network with other names this is correct",
     );
   } finally {
     resolver.close();
@@ -198,7 +198,7 @@ export function checkTargets({ webhooks: { allow } }: Config): Finding {
   if (wide.length > 0) {
     return warning(
       "targets",
-      `webhooks.allow has ${wide.join(", ")}: whoever may post tasks reaches every service of your networks`,
+      `webhooks.allow has ${wide.join(", ")}: every client that may post tasks reaches every service of your networks`,
       "name the receivers' addresses or hosts instead",
     );
   }
@@ -224,8 +224,8 @@ export async function checkEvents(config: Config, clock: Clock): Promise<readonl
     case "refused":
       return [failure("events", `${where} is refused (${outcome.rule})`, outcome.reason)];
     case "unresolved": {
-      const detail = `the host of ${where} does not resolve (${outcome.error}): nobody is told of anything`;
-      return [warning("events", detail, "mend events.url, or the way to the name servers")];
+      const detail = `the host of ${where} does not resolve (${outcome.error}): no event is sent`;
+      return [warning("events", detail, "fix events.url, or the connection to the name servers")];
     }
   }
 }

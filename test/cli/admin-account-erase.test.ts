@@ -94,7 +94,7 @@ test("erase removes all data of a disabled account while the daemon serves other
   assert.equal((await daemon.call("/v1/tasks")).status, 401);
   assert.equal(await worker.complete(lease), "lost");
   const unknown = await admin(t, daemon, "erase tester --yes");
-  assert.match(unknown.stderr, /there is no account tester/);
+  assert.match(unknown.stderr, /account tester does not exist/);
   assert.equal((await post({ type: "echo", input: "again" })).status, 200);
   const listed = await daemon.call("/v1/tasks", { headers: asOther });
   assert.equal(((await listed.json()) as { tasks_count: number }).tasks_count, 2);

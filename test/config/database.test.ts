@@ -67,7 +67,7 @@ test("tells what is wrong with the file of a variable, and never what is in it",
   const env = { POSTBACKD_DB_FILE: "/run/secrets/db" };
   const source = "environment POSTBACKD_DB_FILE: ";
 
-  assert.equal(problemOf({ env }), `${source}there is no file /run/secrets/db`);
+  assert.equal(problemOf({ env }), `${source}file /run/secrets/db does not exist`);
   const both = { ...env, POSTBACKD_DB: "x.db" };
   const files = { "/run/secrets/db": URL_OF_SERVER };
   assert.match(
@@ -113,7 +113,7 @@ test("takes for a type that a daemon runs itself only one that there is", () => 
   assert.deepEqual([...loaded({ toml: twoTypes, flags: { "run-type": ["b"] } }).runTypes], ["b"]);
   assert.match(
     problemOf({ toml, flags: { "run-type": ["resise"] } }),
-    /run_types: there is no type "resise"; the nearest is resize/,
+    /run_types: type "resise" does not exist; the nearest is resize/,
   );
 });
 

@@ -150,7 +150,7 @@ const ATTEMPTS: readonly [facts: Attempt, sentence: string][] = [
   ],
   [
     ended({ outcome: "interrupted", error: "the daemon stopped during the attempt" }),
-    `interrupted: the daemon ended during the attempt, which hooks.corp may have got or not, ${AT}; it is sent again at once, and no retry is used up`,
+    `interrupted: the daemon ended during the attempt, which hooks.corp may have got or not, ${AT}; it is sent again immediately, and no retry is used up`,
   ],
   [
     { ...SCHEDULED, number: 3, dueAt: T0 + 300_000 },

@@ -118,18 +118,18 @@ test("says how the body differs from what was signed", () => {
     [crlf, lines, /LF line breaks where CRLF was signed/],
     [BODY, `\ufeff${BODY}`, /byte order mark/],
     // An editor's or a framework's JSON: what was signed can be had back from it.
-    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed and written anew/],
+    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed and written again/],
     // A receiver that signs what its parser made of the body.
-    ['{"result":1.1}', '{"result":1.10}', /parsed and written anew/],
-    ['{\n  "a": 1\n}', '{"a":1}', /parsed and written anew/],
+    ['{"result":1.1}', '{"result":1.10}', /parsed and written again/],
+    ['{\n  "a": 1\n}', '{"a":1}', /parsed and written again/],
     // Python's json.dumps: by default, with ensure_ascii=False, with compact separators.
     [
       String.raw`{"a": 1.0, "b": ["x, y:", "\u00fc\u007f"]}`,
       '{"a":1.0,"b":["x, y:","ü\u007f"]}',
-      /parsed and written anew/,
+      /parsed and written again/,
     ],
-    ['{"a": "ü"}', '{"a":"ü"}', /parsed and written anew/],
-    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed and written anew/],
+    ['{"a": "ü"}', '{"a":"ü"}', /parsed and written again/],
+    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed and written again/],
   ];
 
   for (const [signed, received, reason] of cases) {

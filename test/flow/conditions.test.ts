@@ -61,7 +61,7 @@ class Told {
     }
     // The clock stands still until an event under way has arrived, or it would time out.
     const isOnWay = (): boolean =>
-      this.logged(/an event was (not )?delivered/).length < this.logged(/an event is told/).length;
+      this.logged(/an event was (not )?delivered/).length < this.logged(/an event is sent/).length;
     while (isOnWay()) await ask(this.daemon.url, { target: "/livez" });
   }
 

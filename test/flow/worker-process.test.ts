@@ -142,7 +142,7 @@ test("a worker completes its runs and claims nothing more after SIGTERM", async 
   const command = await setup.commands.next();
 
   worker.kill("SIGTERM");
-  await worker.says("stopping after the work under way");
+  await worker.says("stopping after the work in progress");
   const left = await setup.client.post('{"type":"x"}');
   command.socket.write("1");
 
@@ -158,7 +158,7 @@ test("a second signal ends a worker and its commands immediately", async (t) => 
   const command = await setup.commands.next();
 
   worker.kill("SIGTERM");
-  await worker.says("stopping after the work under way");
+  await worker.says("stopping after the work in progress");
   worker.kill("SIGINT");
 
   assert.deepEqual(await worker.exit, { code: 130, signal: null });

@@ -325,7 +325,7 @@ test("one account has fifty streams at most, by however many keys, and leaves ro
   const isFull = (error: unknown): boolean =>
     error instanceof StatusError &&
     error.code === 42900 &&
-    error.details.some(({ detail }) => detail.startsWith("Of one account"));
+    error.details.some(({ detail }) => detail.startsWith("An account"));
   assert.throws(() => feed.open(asListener({ credential: "new" })), isFull);
   feed.open(asListener({ scope: null, credential: "session 1" }));
   feed.open(asListener({ scope: 2, credential: "session 2" }));

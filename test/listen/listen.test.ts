@@ -313,7 +313,7 @@ test("ends with a sentence when the daemon does not know the key", async (t) => 
   assert.deepEqual([finished.code, finished.stdout], [1, ""]);
   assert.match(
     finished.stderr,
-    /^postbackd: the daemon refuses .+\(40100\): there is no such key;/,
+    /^postbackd: the daemon refuses .+\(40100\): this key does not exist;/,
   );
   assert.ok(!finished.stderr.includes(other.key.slice(9)));
 });

@@ -102,7 +102,7 @@ test("of hosts that fail twenty are told of at a time, and how many more there a
   assert(lines().includes("disk.low began -"));
   assert(lines().includes("host.failing began -"));
   const rest = board.standing().find(({ name, subject }) => name === "host.failing" && !subject);
-  assert.equal(rest?.text, "host.failing: and 480 more, besides the 20 that were told of");
+  assert.equal(rest?.text, "host.failing: and 480 more, next to the 20 that were reported");
 
   state.found = hosts.slice(0, 20);
   await pass(6 * MINUTE_MS);

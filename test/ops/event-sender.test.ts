@@ -235,7 +235,7 @@ test("where nobody wants to be told, and after a stop has begun, nothing is sent
   const dropped = lines.filter((line) => line.includes("the daemon stops"));
   assert.equal(dropped.length, 1);
   assert.match(dropped[0] ?? "", /"types":\["disk\.low"\]/);
-  assert.equal(lines.filter((line) => line.includes("an event is told")).length, 1);
+  assert.equal(lines.filter((line) => line.includes("an event is sent")).length, 1);
   assert.deepEqual(clock.pending(), []);
 });
 

@@ -66,7 +66,7 @@ const FAULTS: readonly [
     /cert\.pem .* are tls_cert and tls_key exc/,
   ],
   ["a certificate for a key", { key: OWN.cert }, /key\.pem \(tls_key\) holds a certificate and no/],
-  ["an encrypted key", { key: NEW_KEY }, /key\.pem \(tls_key\) is encrypted: .*openssl pkey/],
+  ["an encrypted key", { key: NEW_KEY }, /key\.pem \(tls_key\) is encrypted, .*openssl pkey/],
   ["a key encrypted as of old", { key: OLD_KEY }, /key\.pem \(tls_key\) is encrypted/],
   ["another's key", { key: OTHER.key }, /key\.pem \(tls_key\) does not belong to .*cert\.pem$/],
   [

@@ -74,7 +74,7 @@ export function heldText({ queued, webhooks }: SuspendedWork): string {
 /** A sentence about running tasks; null if no task runs. */
 export function stoppedText({ running }: SuspendedWork): string | null {
   if (running === 0) return null;
-  return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} told to stop`;
+  return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} stopped`;
 }
 
 function counted(count: number, noun: string): string {

@@ -261,7 +261,7 @@ function readParameter(name: string, text: string): unknown {
 }
 
 const GIVES_WAY =
-  "has an sslmode that gives way to plain text when somebody on the way asks for it: write verify-full, " +
+  "has an sslmode that an attacker in the network can turn into plain text: write verify-full, " +
   "or disable where the network is trusted";
 
 function decoded(text: string): string {

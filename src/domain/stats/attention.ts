@@ -168,7 +168,7 @@ function waitsLong({ oldestWaitingMs, role }: AttentionFacts): Found {
 
 function keysFull({ keys }: AttentionFacts): Found {
   if (keys === null || keys.max - keys.active > KEYS_LEFT_MIN) return [];
-  const text = `${keys.active} of ${keys.max} API keys are active. Revoke those that nobody uses, so that a new one can be made.`;
+  const text = `${keys.active} of ${keys.max} API keys are active. Revoke unused keys, so that a new one can be created.`;
   return [{ what: "keys_full", text, link: "/keys" }];
 }
 

@@ -149,7 +149,7 @@ const RULES = {
           `X-Forwarded-* comes from ${address}, which is no trusted proxy: it counts for nothing, and all clients ` +
           "behind it count as one",
         remedy:
-          "if that is your proxy, name it in trusted_proxies (--trusted-proxy); if not, somebody makes these headers up",
+          "if that is your proxy, name it in trusted_proxies (--trusted-proxy); if not, a client forges these headers",
       },
   },
   "retention.short": {

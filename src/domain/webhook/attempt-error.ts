@@ -40,7 +40,7 @@ const REACH: Advice = {
 const REPORT: Advice = { operator: "report it: that is a fault of the daemon" };
 const LISTEN = "start the receiver, or correct the port in the URL";
 const SPEAKS_TLS = "see whether it speaks HTTPS, TLS 1.2 or later";
-const RESEND = "it is sent again at once, and no retry is used up";
+const RESEND = "it is sent again immediately, and no retry is used up";
 
 type Explained = readonly [clause: string, hint: string | Advice | null];
 
@@ -81,7 +81,7 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
       RECEIVER,
     ],
     "connection reached another address": [
-      "the connection to PEER ended up at another address, which nobody had judged",
+      "the connection to PEER reached another address, which was not judged",
       REACH,
     ],
     "certificate is for another name": [

@@ -254,7 +254,7 @@ function bodyVariants(bytes: Uint8Array): readonly Variant<Bytes>[] {
 }
 
 const RESERIALISED =
-  "The signature is over the JSON parsed and written anew, not over this body: sign and check the " +
+  "The signature is over the JSON parsed and written again, not over this body: sign and check the " +
   "raw bytes of the request, before any parser.";
 
 // An input of 64 levels is below the envelope, the list of tasks, the task and its data.

@@ -197,7 +197,7 @@ function refuseAnswer(
 }
 
 function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdict {
-  const reason = `The host ${host} resolves to text that is no address: mend the name service.`;
+  const reason = `The host ${host} resolves to text that is not an address: fix the name service.`;
   return { kind: "refused", rule: "not an address", reason, address: text };
 }
 

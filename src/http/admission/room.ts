@@ -125,7 +125,7 @@ export class ByteBudget {
     const detail =
       held > 0
         ? `${limit}, and less while others hold some: yours take ${held}.`
-        : `${limit}, and ${this.#size} of all: there is no room now.`;
+        : `${limit}, and ${this.#size} of all: no memory is free now.`;
     const headers = { "retry-after": String(RETRY_AFTER_SECONDS) };
     return new StatusError(held > 0 ? 42900 : 50300, { detail, headers });
   }

@@ -76,7 +76,7 @@ export const SERIES = {
   postbackd_deliveries_undelivered: gauge("Deliveries that are given up or refused now."),
   postbackd_delivery_attempts_active: gauge("Attempts that this daemon has under way."),
   postbackd_delivery_lanes: gauge("Lanes with an attempt scheduled or under way."),
-  postbackd_held_accounts: gauge("Disabled accounts whose deliveries are held."),
+  postbackd_held_accounts: gauge("Disabled accounts whose deliveries are suspended."),
   postbackd_delivery_pauses: gauge("Pauses of deliveries that the operator has made."),
   postbackd_receivers: gauge("Hosts that this daemon sent to in the last minutes."),
   postbackd_receivers_failing: gauge("Those of them that took nothing."),
@@ -109,7 +109,9 @@ export const SERIES = {
   postbackd_event_loop_delay_p99_seconds: gauge(
     "Delay of the event loop in the last minute, 99th percentile.",
   ),
-  postbackd_event_loop_delay_max_seconds: gauge("Longest delay of the event loop in the last minute."),
+  postbackd_event_loop_delay_max_seconds: gauge(
+    "Longest delay of the event loop in the last minute.",
+  ),
   postbackd_sample_age_seconds: gauge("How old the numbers that were read from the database are."),
   process_cpu_seconds_total: counter("CPU time of the process."),
   process_resident_memory_bytes: gauge("Memory of the process."),

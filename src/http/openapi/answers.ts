@@ -156,7 +156,7 @@ const ANSWER_SCHEMAS: Readonly<Record<string, JsonSchema>> = ANSWERS;
 
 function answerSchema({ method, path }: Operation): JsonSchema {
   const schema = ANSWER_SCHEMAS[`${method} ${path}`];
-  if (schema === undefined) throw new Error(`nobody says what ${method} ${path} answers`);
+  if (schema === undefined) throw new Error(`no schema of the response to ${method} ${path}`);
   return schema;
 }
 

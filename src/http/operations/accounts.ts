@@ -153,7 +153,7 @@ const CHANGES: readonly Change[] = [
     summary: "Disable an account",
     description:
       "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
-      "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
+      "not sent, and its running tasks are stopped, all until it is enabled: then each task that was stopped runs again as if " +
       "it had not been started. `held` says how much that is. A second time changes nothing.",
     isSuspension: true,
     make: disableAccount,

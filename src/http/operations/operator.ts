@@ -171,7 +171,7 @@ async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPa
 }
 
 function tooMany(): StatusError {
-  const detail = `There are ${PAUSES_MAX} pauses: resume some, or pause more at once.`;
+  const detail = `${PAUSES_MAX} pauses exist: resume some, or pause more with one request.`;
   return new StatusError(40000, { detail });
 }
 

@@ -85,7 +85,7 @@ export function livez(): Operation {
     id: "isAlive",
     summary: "Is the process alive",
     description:
-      "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
+      "Responds as long as the process serves requests: a restart would not help. Never requires HTTPS.",
     handle: () => ({ status: 200, text: '{"status":"ok"}' }),
   });
 }
@@ -96,8 +96,8 @@ export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Ope
     id: "isReady",
     summary: "Can tasks be posted",
     description:
-      "503 with the reason while they cannot at this daemon. `warnings` names what the operator should mend in the " +
-      "database that all of them share. Never asks for HTTPS.",
+      "503 with the reason while they cannot at this daemon. `warnings` lists what the operator should fix in the " +
+      "database that all of them share. Never requires HTTPS.",
     otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     async handle() {
       const reason = await notReadyReason();
@@ -136,7 +136,7 @@ export function metrics(deps: Pick<OperationDeps, "metricsText">): Operation {
 }
 
 const METRICS_EXAMPLE = [
-  "# HELP postbackd_ready 1 while tasks can be posted, as /readyz tells.",
+  "# HELP postbackd_ready 1 while tasks can be posted, as in /readyz.",
   "# TYPE postbackd_ready gauge",
   "postbackd_ready 1\n",
 ].join("\n");
@@ -166,10 +166,10 @@ export function events({ liveFeed }: OperationDeps): Operation {
     access: "viewer",
     isDashboard: true,
     id: "streamEvents",
-    summary: "Be told of changes as they happen",
+    summary: "Stream of changes",
     description:
       "Server-sent events. `change`: a task or a delivery has changed; `data` says how much there is to do now. It " +
-      "comes at most four times a second, and at once when the stream begins, unless `Last-Event-ID` shows that " +
+      "comes at most four times a second, and immediately when the stream begins, unless `Last-Event-ID` shows that " +
       "nothing is new. `end`: the daemon stops, or the session or the key is over. A comment comes every 15 seconds. " +
       "A session or a key may have 10 streams open, an account 50; all together 200.",
     headers: {

@@ -234,7 +234,7 @@ export function taskCancel(deps: OperationDeps): Operation {
     id: "cancelTask",
     summary: "Cancel a task",
     description:
-      "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
+      "A queued task never runs, a running task is stopped. A cancelled task is never ready and sends no webhook. " +
       "Cancelling it again answers the same.",
     params: { id: TASK_ID_PARAM },
     answerExamples: CANCEL_EXAMPLES,

@@ -20,7 +20,7 @@ export function workerClaim(deps: OperationDeps): Operation {
     summary: "Claim tasks",
     description:
       "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
-      "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
+      "queued the response waits for `wait_seconds` at most; it is immediate and empty while the daemon stops. Wait on " +
       "a separate connection: requests of one connection are served one after the other. " +
       "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
     answerExamples: CLAIM_EXAMPLES,
@@ -130,7 +130,7 @@ export function workerRelease({ desk, parser }: OperationDeps): Operation {
     id: "releaseLeases",
     summary: "Give tasks back",
     description:
-      "Back to the queue at once, for any worker, and without spending a run: for a worker that stops before it " +
+      "Back to the queue immediately, for any worker, and without spending a run: for a worker that stops before it " +
       "has begun a task.",
     codes: [50700],
     examples: { one: { tasks: [EXAMPLE_LEASE] } },

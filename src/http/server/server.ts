@@ -93,7 +93,7 @@ export async function openServer(app: H3, options: ServerOptions): Promise<HttpS
     port,
     reloadTls(pair) {
       if ("setSecureContext" in server) server.setSecureContext(contextOptions(pair));
-      else throw new Error("plain HTTP is served: there is no certificate to replace");
+      else throw new Error("plain HTTP is served without a certificate");
     },
     ...followConnections(server),
   };
