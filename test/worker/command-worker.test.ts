@@ -12,7 +12,7 @@ import { workWithCommand } from "../../src/worker/command-worker.ts";
 
 const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
 
-/** A process that a worker of this token has started, whose pid is no process's in that namespace. */
+/** A process that an ended worker of this token has started in that namespace. */
 async function startLeftover(t: TestContext, token: string, namespace: string) {
   const mark = `worker-${hashKey(token).slice(0, 16)}-${namespace}/1.1`;
   const env = { ...process.env, [RUN_OF]: mark };
@@ -22,7 +22,7 @@ async function startLeftover(t: TestContext, token: string, namespace: string) {
   return child;
 }
 
-test("a worker ends what one of its token left running, but nothing of one in another container", async (t) => {
+test("a worker ends the leftover processes of its token, except those of another container", async (t) => {
   if (skip !== false) return t.skip(skip);
   const { key: token } = newWorkerToken();
   const left = await startLeftover(t, token, pidNamespace());

@@ -48,15 +48,8 @@ for (const language of [PYTHON, TYPESCRIPT]) {
   const { name } = language;
   const options = { skip: reasonToSkip(language) };
 
-  test(`the worker in ${name} has under 40 lines`, () => {
-    const lines = readFileSync(pathOf(language), "utf8").trimEnd().split("\n");
-
-    assert.ok(lines.length < 40, String(lines.length));
-    for (const line of lines) assert.ok(line.length <= 100, line);
-  });
-
   test(
-    `the worker in ${name} completes and fails tasks, and keeps a lease beyond its time`,
+    `the worker in ${name} completes and fails tasks, and keeps a lease with heartbeats`,
     options,
     async (t) => {
       const daemon = await startTestDaemon(t, { toml: TOML });
@@ -74,7 +67,7 @@ for (const language of [PYTHON, TYPESCRIPT]) {
     },
   );
 
-  test(`the worker in ${name} outlasts a daemon that is killed`, options, async (t) => {
+  test(`the worker in ${name} survives a kill of its daemon`, options, async (t) => {
     const cwd = temporaryFolder(t);
     writeFileSync(join(cwd, "postbackd.toml"), TOML);
     const token = await createTestWorker(join(cwd, "postbackd.db"), ["sleep"]);
@@ -95,7 +88,7 @@ for (const language of [PYTHON, TYPESCRIPT]) {
     assert.equal((await client.ended(await client.post({ input }))).state, "completed");
   });
 
-  test(`the worker in ${name} leaves a cancelled task`, options, async (t) => {
+  test(`the worker in ${name} stops a cancelled task`, options, async (t) => {
     const id = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
     const { key: token } = newWorkerToken();
     const asked: string[] = [];

@@ -7,12 +7,12 @@ import type { TestContext } from "node:test";
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { createWorker, TaskFailure, type WorkerSettings } from "../../src/worker.ts";
-import { afterwards, openBeside, startTestDaemon, type ShownTask } from "../helpers/daemon.ts";
+import { afterwards, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
 import { Series } from "./worker-setup.ts";
 
-// A heartbeat each third of a second tells soon what has become of a lease.
+// A heartbeat each third of a second soon shows the state of a lease.
 const TOML = `[types.x]\nrunner = "worker"\nlease = "1s"\n[types.y]\nrunner = "worker"\nlease = "1s"\n
 [types.again]\nrunner = "worker"\nretries = 1\n[limits]\nresult = "2KiB"\n`;
 const TYPES = ["x", "y", "again"];
@@ -37,12 +37,12 @@ function startWorker(t: TestContext, settings: Settings) {
   const worker = createWorker<Record<string, unknown>>(given);
   const running = worker.run();
   afterwards(t, () => worker.stop({ graceMs: 0 }));
-  // Each test looks at it in its own time.
+  // Each test awaits it later.
   running.catch(() => {});
   return { worker, running, ready: ready.promise, logged };
 }
 
-/** A handler whose runs wait for the test, or for their signals. */
+/** A handler whose runs the test or their signal ends. */
 function openHandler() {
   const runs = new Series<{
     readonly input: unknown;
@@ -57,52 +57,48 @@ function openHandler() {
   return { run, runs };
 }
 
-function errorOf({ state, status_code, error, runs }: ShownTask) {
-  return { state, status_code, message: error?.message, detail: error?.detail, runs };
-}
-
 const { key: TOKEN } = newWorkerToken();
 const GOOD = { url: "http://127.0.0.1:1", token: TOKEN, types: { x: () => 1 } };
 
-const WRONG: readonly [settings: unknown, said: RegExp][] = [
-  [undefined, /- url must be a base URL.*\n- token must be .*\n- types is missing/s],
-  [{ ...GOOD, url: "ftp://a.example" }, /- url must be a base URL such as https/],
-  [{ ...GOOD, url: `https://u:${TOKEN}@a.example` }, /- url must be a base URL .* without a user/],
-  [{ ...GOOD, url: "http://192.0.2.1" }, /plain HTTP beyond this machine.*insecureHttp: true/],
-  [{ ...GOOD, token: `${TOKEN}x` }, /- token must be a worker's token/],
-  [{ ...GOOD, token: [TOKEN] }, /- token must be a worker's token/],
-  [{ ...GOOD, token: `${TOKEN}\r\nx: y` }, /- token must be a worker's token/],
-  [{ ...GOOD, types: {} }, /- types is missing/],
-  [{ ...GOOD, types: [() => 1] }, /- types is missing/],
-  [{ ...GOOD, types: { x: { run: () => 1 } } }, /- types\.x must be a function/],
-  [{ ...GOOD, concurrency: 0 }, /- concurrency must be whole numbers/],
-  [{ ...GOOD, concurrency: "2" }, /- concurrency must be whole numbers/],
-  [{ ...GOOD, concurrency: 1001 }, /- concurrency must be whole numbers.*1000/],
-  [{ ...GOOD, concurrency: { x: 1.5 } }, /- concurrency must be whole numbers/],
-  [{ ...GOOD, concurrency: { z: 1 } }, /- concurrency names "z", which types does not/],
-  [{ ...GOOD, waitSeconds: 31 }, /- waitSeconds must be a number from 1 to 30/],
-  [{ ...GOOD, waitSeconds: 0 }, /- waitSeconds must be a number from 1 to 30/],
-  [{ ...GOOD, waitSeconds: Number.NaN }, /- waitSeconds must be/],
-  [{ ...GOOD, log: true }, /- log must be a logger/],
-  [{ ...GOOD, onError: "x", onReady: 1 }, /- onReady must be a function\n- onError must be/],
-  [{ ...GOOD, type: "x" }, /- "type" is an unknown setting/],
+const WRONG: readonly [settings: unknown, ...keys: string[]][] = [
+  [undefined, "url", "token", "types"],
+  [{ ...GOOD, url: "ftp://a.example" }, "url"],
+  [{ ...GOOD, url: `https://u:${TOKEN}@a.example` }, "url"],
+  [{ ...GOOD, url: "http://192.0.2.1" }, "insecureHttp"],
+  [{ ...GOOD, token: `${TOKEN}x` }, "token"],
+  [{ ...GOOD, token: [TOKEN] }, "token"],
+  [{ ...GOOD, token: `${TOKEN}\r\nx: y` }, "token"],
+  [{ ...GOOD, types: {} }, "types"],
+  [{ ...GOOD, types: [() => 1] }, "types"],
+  [{ ...GOOD, types: { x: { run: () => 1 } } }, "types.x"],
+  ...[0, "2", 1001, { x: 1.5 }, { z: 1 }].map((concurrency): [unknown, string] => [
+    { ...GOOD, concurrency },
+    "concurrency",
+  ]),
+  ...[31, 0, Number.NaN].map((waitSeconds): [unknown, string] => [
+    { ...GOOD, waitSeconds },
+    "waitSeconds",
+  ]),
+  [{ ...GOOD, log: true }, "log"],
+  [{ ...GOOD, onError: "x", onReady: 1 }, "onReady", "onError"],
+  [{ ...GOOD, type: "x" }, '"type"'],
 ];
 
-for (const [settings, said] of WRONG) {
-  test(`createWorker says what is wrong, and no token: ${String(said)}`, () => {
-    // A program without types may give anything.
+test("createWorker throws a line for each wrong setting, without the token", () => {
+  for (const [settings, ...keys] of WRONG) {
+    // A program without types may pass anything.
     const make = (): unknown => createWorker(settings as WorkerSettings<unknown>);
-
     assert.throws(make, (error) => {
       assert.ok(error instanceof TypeError);
-      assert.match(error.message, said);
+      assert.equal(error.message.match(/^- /gm)?.length, keys.length, error.message);
+      for (const key of keys) assert.ok(error.message.includes(key), error.message);
       assert.ok(!error.message.includes(TOKEN.slice(9)), error.message);
       return true;
     });
-  });
-}
+  }
+});
 
-test("a type may have any name that an object may have", async (t) => {
+test("a type may have any name of a property", async (t) => {
   const { worker } = startWorker(t, {
     ...GOOD,
     types: { constructor: () => 1, ["__proto__"]: () => 2 },
@@ -111,27 +107,21 @@ test("a type may have any name that an object may have", async (t) => {
   await worker.stop({ graceMs: 0 });
 });
 
-test("a token that the daemon does not know ends the worker, and stands in no error and no log", async (t) => {
+test("an unknown token ends the worker, and appears in no error and no log", async (t) => {
   const daemon = await startTestDaemon(t, { toml: TOML });
   const { running, logged } = startWorker(t, { ...GOOD, url: daemon.url });
 
-  await assert.rejects(running, (error) => {
-    assert.match(
-      String(error),
-      /^Error: the daemon refuses this worker: 40100 .* Check the token\.$/,
-    );
-    return true;
-  });
+  await assert.rejects(running, /40100/);
   assert.ok(!logged.items.join("").includes(TOKEN));
 });
 
-test("a type that is no worker's ends the worker", async (t) => {
+test("a type that is not for workers ends the worker", async (t) => {
   const { running } = await startPair(t, { types: { echo: () => 1 } });
 
   await assert.rejects(running, /4030[01]|40501/);
 });
 
-test("a revoked token aborts what runs and ends the worker with the reason", async (t) => {
+test("a revoked token aborts the runs and ends the worker with its code", async (t) => {
   const { run, runs } = openHandler();
   const { daemon, client, running, logged, token } = await startPair(t, { types: { x: run } });
   await client.post({ type: "x" });
@@ -140,112 +130,61 @@ test("a revoked token aborts what runs and ends the worker with the reason", asy
   const store = await openBeside(t, daemon);
   assert.ok(await store.revokeWorker({ name: "press", revokedAt: Date.now() }));
 
-  await assert.rejects(running, /the daemon refuses this worker: 40101/);
+  await assert.rejects(running, /40101/);
   assert.ok(signal.aborted);
-  assert.equal((signal.reason as Error).message, "The daemon refuses this worker.");
   assert.ok(!logged.items.join("").includes(token));
 });
 
-const cycle: unknown[] = [];
-cycle.push(cycle);
-
-const NO_RESULTS: readonly [what: string, value: unknown, message: RegExp][] = [
-  ["a BigInt", 1n, /^The function's result cannot be written as JSON: /],
-  ["a cycle", cycle, /^The function's result cannot be written as JSON: /],
-  ["a function", () => 1, /^The function's result has no form in JSON \(a function\)\.$/],
-  ["too deep", JSON.parse("[".repeat(65) + "]".repeat(65)), /nested deeper than 64 levels/],
-  [
-    "over the daemon's limit",
+test("a result that is no JSON or too large fails its task, and is logged", async (t) => {
+  const values = [
+    1n,
+    JSON.parse("[".repeat(65) + "]".repeat(65)),
     "x".repeat(3000),
-    /^The worker's result is over 2048 bytes, the limit/,
-  ],
-  [
-    "larger than a request",
-    "x".repeat(3_000_000),
-    /^The result is larger than the daemon takes\.$/,
-  ],
-  [
-    "a getter that throws",
-    {
-      get a() {
-        throw new Error("no");
-      },
-    },
-    /cannot be written as JSON: no/,
-  ],
-];
+    "x".repeat(3e6),
+  ];
+  const types: Settings["types"] = { x: ({ input }) => values[Number(input)] };
+  const { client, logged } = await startPair(t, { types });
 
-for (const [what, value, message] of NO_RESULTS) {
-  test(`a result that is ${what} fails its task, and the log says why`, async (t) => {
-    const { client, logged } = await startPair(t, { types: { x: () => value } });
-
-    const { message: said, ...error } = errorOf(
-      await client.ended(await client.post({ type: "x" })),
+  for (const input of values.keys()) {
+    const { state, status_code, runs } = await client.ended(
+      await client.post({ type: "x", input }),
     );
+    assert.deepEqual([state, status_code, runs], ["failed", 50010, 1]);
+    await logged.nth(input + 1, (line) => /the run failed|did not take all/.test(line));
+  }
+});
 
-    assert.deepEqual(error, { state: "failed", status_code: 50010, detail: error.detail, runs: 1 });
-    assert.match(String(said), message);
-    await logged.nth(1, (line) => /the run failed|did not take all/.test(line));
-  });
-}
-
-/** What handlers throw, and what the client sees of it. */
-const THROWN: readonly [what: string, thrown: unknown, message: RegExp, detail: unknown][] = [
-  ["an error", new RangeError("No disk."), /^No disk\.$/, { name: "RangeError" }],
-  ["a text", "No disk.", /^No disk\.$/, {}],
-  ["nothing", undefined, /without a message/, {}],
-  ["a failure", new TaskFailure("No.", { detail: { path: "a" } }), /^No\.$/, { path: "a" }],
-  [
-    "a failure whose detail is no JSON",
-    new TaskFailure("No.", { detail: Object(1n) as { a: 1 } }),
-    /^No\.$/,
-    {},
-  ],
-  [
-    "a failure whose detail is endless",
-    new TaskFailure("No.", { detail: { a: "x".repeat(2 ** 21) } }),
-    /^No\.$/,
-    {},
-  ],
-  [
-    "something that cannot be read",
-    new Proxy(
-      {},
-      {
-        get() {
-          throw new Error("trap");
-        },
-      },
-    ),
-    /without a message/,
-    {},
-  ],
+/** Thrown values, and the error that a client gets. */
+const THROWN: readonly [thrown: unknown, message: string | null, detail: unknown][] = [
+  [new RangeError("No disk."), "No disk.", { name: "RangeError" }],
+  [undefined, null, {}],
+  [new TaskFailure("No.", { detail: { path: "a" } }), "No.", { path: "a" }],
+  [new TaskFailure("No.", { detail: Object(1n) as { a: 1 } }), "No.", {}],
+  [new TaskFailure("No.", { detail: { a: "x".repeat(2 ** 21) } }), "No.", {}],
 ];
 
-for (const [what, thrown, message, detail] of THROWN) {
-  test(`a handler that throws ${what} fails its task, and onError gets it`, async (t) => {
-    const caught: unknown[] = [];
-    const { client } = await startPair(t, {
-      types: {
-        x: () => {
-          throw thrown;
-        },
-      },
-      onError(error, task) {
-        caught.push(error, task.type);
-        throw new Error("onError's own");
-      },
-    });
-
-    const shown = errorOf(await client.ended(await client.post({ type: "x" })));
-
-    assert.match(String(shown.message), message);
-    assert.deepEqual([shown.state, shown.detail], ["failed", detail]);
-    assert.ok(caught[0] === thrown && caught[1] === "x");
+test("an error of a handler fails its task, and onError gets it", async (t) => {
+  const caught: unknown[] = [];
+  const throwing: NonNullable<Settings["types"]>[string] = ({ input }) => {
+    throw THROWN[Number(input)]?.[0];
+  };
+  const { client } = await startPair(t, {
+    types: { x: throwing },
+    onError(error, task) {
+      caught.push([error, task.type]);
+      throw new Error("onError's own");
+    },
   });
-}
 
-test("a failure says whether its task is run again; without a word the type decides", async (t) => {
+  for (const [input, [thrown, message, detail]] of THROWN.entries()) {
+    const { state, error } = await client.ended(await client.post({ type: "x", input }));
+    assert.deepEqual([state, error?.detail], ["failed", detail]);
+    if (message !== null) assert.equal(error?.message, message);
+    assert.deepEqual(caught[input], [thrown, "x"]);
+  }
+});
+
+test("retry of a failure decides whether its task runs again; without it the type decides", async (t) => {
   const inputs: Record<string, number> = {};
   const handler = ({ input }: { readonly input: unknown }): unknown => {
     const { name, retry } = input as { name: string; retry?: boolean };
@@ -275,7 +214,7 @@ test("a failure says whether its task is run again; without a word the type deci
   );
 });
 
-test("a cancelled task aborts its handler, and the next one gets its place", async (t) => {
+test("a cancelled task aborts its handler and frees its slot", async (t) => {
   const { run, runs } = openHandler();
   const { client } = await startPair(t, { types: { x: run } });
   const id = await client.post({ type: "x", input: 1 });
@@ -287,46 +226,11 @@ test("a cancelled task aborts its handler, and the next one gets its place", asy
   second.end("two");
 
   assert.deepEqual([signal.aborted, second.input], [true, 2]);
-  assert.equal((signal.reason as Error).message, "The task was cancelled.");
   assert.equal((await client.ended(next)).result, "two");
   assert.equal((await client.get(id)).state, "cancelled");
 });
 
-test("a task that the daemon takes back aborts its handler", async (t) => {
-  const { run, runs } = openHandler();
-  const { daemon, client, logged } = await startPair(t, { types: { x: run } });
-  await client.post({ type: "x" });
-  const { signal } = await runs.nth(1);
-
-  const store = await openBeside(t, daemon);
-  await store.setAccountDisabled({ login: daemon.account.login, disabledAt: Date.now() });
-  await logged.nth(1, (line) => line.startsWith("the lease was lost"));
-
-  assert.match((signal.reason as Error).message, /^The task is not this worker's any more/);
-});
-
-test("a daemon that is away gets the result when it is back, once, and keeps the lease", async (t) => {
-  const { run, runs } = openHandler();
-  const { daemon, client, logged } = await startPair(t, { types: { x: run } });
-  const id = await client.post({ type: "x" });
-  const { signal, end } = await runs.nth(1);
-
-  const port = Number(new URL(daemon.url).port);
-  const { folder, account } = daemon;
-  await daemon.daemon.stop();
-  end({ n: 1 });
-  await logged.nth(1, (line) => line.startsWith("the daemon gives no usable answer"));
-  const again = await startTestDaemon(t, { toml: TOML, folder, account, port });
-
-  const { state, result, runs: count } = await client.ended(id);
-  assert.deepEqual([state, result, count], ["completed", { n: 1 }, 1]);
-  assert.equal(signal.aborted, false);
-  await logged.nth(1, (line) => line.startsWith("completed"));
-  assert.equal(runs.items.length, 1);
-  assert.ok(again.url === daemon.url);
-});
-
-test("a stop claims no more, lets handlers end, and gives back what does not", async (t) => {
+test("a stop claims no more, lets handlers end, and releases the others", async (t) => {
   const { run, runs } = openHandler();
   const { client, worker, running } = await startPair(t, { types: { x: run }, concurrency: 2 });
   const quick = await client.post({ type: "x", input: "quick" });
@@ -341,7 +245,7 @@ test("a stop claims no more, lets handlers end, and gives back what does not", a
   await worker.stop({ graceMs: 0 });
   await Promise.all([stopped, running]);
 
-  assert.equal((second.signal.reason as Error).message, "The worker stops.");
+  assert.ok(second.signal.aborted);
   const shown = await Promise.all([slow, late].map((id) => client.get(id)));
   assert.deepEqual(
     shown.map(({ state, runs: count }) => [state, count]),
@@ -352,16 +256,13 @@ test("a stop claims no more, lets handlers end, and gives back what does not", a
   );
 });
 
-test("a handler that ignores its signal holds up no stop, and what it returns then counts for nothing", async (t) => {
+test("a handler that ignores its signal delays no stop, and its task is released", async (t) => {
   const started = Promise.withResolvers<void>();
-  const { client, worker, running } = await startPair(t, {
-    types: {
-      x: () => {
-        started.resolve();
-        return new Promise(() => {});
-      },
-    },
-  });
+  const hang = () => {
+    started.resolve();
+    return new Promise(() => {});
+  };
+  const { client, worker, running } = await startPair(t, { types: { x: hang } });
   const id = await client.post({ type: "x" });
   await started.promise;
 
@@ -371,7 +272,7 @@ test("a handler that ignores its signal holds up no stop, and what it returns th
   assert.equal((await client.get(id)).state, "queued");
 });
 
-test("a worker that was stopped before does not run, and none runs twice", async () => {
+test("a stopped worker does not run, and no worker runs twice", async () => {
   const worker = createWorker(GOOD);
   await worker.stop();
   await worker.run();
@@ -398,7 +299,7 @@ test("await using stops a worker at the end of its block", async (t) => {
   assert.equal(runs.items.length, 0);
 });
 
-test("types that have their own places do not wait for each other's", async (t) => {
+test("types with slots of their own do not wait for each other", async (t) => {
   const x = openHandler();
   const y = openHandler();
   const { client } = await startPair(t, {
@@ -413,7 +314,7 @@ test("types that have their own places do not wait for each other's", async (t) 
   assert.deepEqual([third.result, x.runs.items.length, y.runs.items.length], ["third", 1, 2]);
 });
 
-test("a handler's progress is shown while it runs", async (t) => {
+test("a handler's progress is shown during the run", async (t) => {
   const told = Promise.withResolvers<void>();
   const { client } = await startPair(t, {
     types: {
@@ -421,13 +322,8 @@ test("a handler's progress is shown while it runs", async (t) => {
         progress(2, "refused");
         progress(0.5, "half");
         await told.promise;
-        return {
-          id: task.id,
-          type: task.type,
-          tag: task.tag,
-          input: task.input,
-          signal: signal.aborted,
-        };
+        const { id, type, tag, input } = task;
+        return { id, type, tag, input, signal: signal.aborted };
       },
     },
   });
@@ -445,7 +341,7 @@ test("a handler's progress is shown while it runs", async (t) => {
   assert.deepEqual(result, { id, type: "x", tag: "t", input: { a: [1] }, signal: false });
 });
 
-test("a task of a type that was not asked for is given back", async (t) => {
+test("a task of an unexpected type is released", async (t) => {
   const asked = new Series<{ readonly operation: string; readonly body: string }>();
   const lease = { lease_id: "a", lease_expires_at: new Date(Date.now() + 60_000), run: 1 };
   const server = createServer((request, response) => {
@@ -473,29 +369,4 @@ test("a task of a type that was not asked for is given back", async (t) => {
 
   const { body } = await asked.nth(1, ({ operation }) => operation === "release");
   assert.equal(body, '{"tasks":[{"id":"1","lease_id":"a"}]}');
-});
-
-test("inputs have the types that their names were given", async (t) => {
-  interface Inputs {
-    readonly x: { readonly width: number };
-    readonly y: string;
-  }
-  const daemon = await startTestDaemon(t, { toml: TOML });
-  const token = await createTestWorker(daemon.file, TYPES);
-  const settings: WorkerSettings<Inputs> = {
-    url: new URL(daemon.url),
-    token,
-    types: { x: ({ input }) => input.width + 1, y: ({ input }) => input.toUpperCase() },
-    concurrency: { x: 2 },
-  };
-  await using worker = createWorker(settings);
-  const running = worker.run();
-  const client = taskClient({ url: daemon.url, key: daemon.account.key });
-
-  const x = await client.ended(await client.post({ type: "x", input: { width: 1 } }));
-  const y = await client.ended(await client.post({ type: "y", input: "a" }));
-
-  assert.deepEqual([x.result, y.result], [2, "A"]);
-  await worker.stop();
-  await running;
 });

@@ -1,6 +1,5 @@
 import type { TestContext } from "node:test";
 
-import { createServiceClient } from "../../src/deliver/service-client.ts";
 import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { createLogger } from "../../src/log.ts";
@@ -23,21 +22,21 @@ export interface Asked {
   };
   /** The body as it was sent. */
   readonly text: string;
-  /** When, by the clock's monotonic time. */
+  /** By the clock's monotonic time. */
   readonly at: number;
 }
 
-/** What stands in the daemon's place: answers each request, at once or when it likes. */
+/** Stands for the daemon: responds to each request, immediately or later. */
 export type Answering = (asked: Asked) => ServiceAnswer | Promise<ServiceAnswer>;
 
-/** A run that waits for the test to end it. */
+/** A run that the test ends. */
 export interface OpenRun {
   readonly request: RunRequest;
   readonly options: RunOptions;
   end(outcome: RunOutcome): void;
 }
 
-/** Waits for the nth of something, past or future. */
+/** A list that a test can await. */
 export class Series<Item> {
   readonly items: Item[] = [];
   #waiting: (() => void)[] = [];
@@ -56,12 +55,12 @@ export class Series<Item> {
   }
 }
 
-/** The answer that the daemon gives with this in it. */
+/** A response of the daemon with this body. */
 export function answer(value: unknown, headers: Record<string, string> = {}): ServiceAnswer {
   return { kind: "answered", status: 200, headers, body: Buffer.from(JSON.stringify(value)) };
 }
 
-/** The answer with a fault. */
+/** An error response. */
 export function faultAnswer(
   status: number,
   value: unknown = "",
@@ -70,14 +69,14 @@ export function faultAnswer(
   return { kind: "answered", status, headers, body: Buffer.from(JSON.stringify(value)) };
 }
 
-/** A claimed task as the daemon gives it, its lease for 30 s. */
+/** A claimed task in the daemon's form, with a lease of 30 s. */
 export function claimedTask(id: string, now = NOW) {
   const lease_expires_at = new Date(now + 30_000).toISOString();
   const lease = { lease_id: `lease-${id}`, lease_expires_at, run: 1 };
   return { id, type: "x", tag: null, marketplace: null, input: { n: 1 }, ...lease };
 }
 
-/** A daemon that gives these tasks at the first claim, and says ok to everything. */
+/** A daemon that returns these tasks at the first claim, and ok for everything. */
 export function giving(ids: readonly string[]): Answering {
   const left = [...ids];
   return ({ operation, body }) => {
@@ -88,7 +87,7 @@ export function giving(ids: readonly string[]): Answering {
   };
 }
 
-/** The same outcome for all that was asked about. */
+/** The same outcome for every item of the request. */
 export function outcomes(
   asked: readonly Readonly<Record<string, unknown>>[],
   outcome: string,
@@ -97,7 +96,7 @@ export function outcomes(
   return answer({ tasks: asked.map(({ id }) => ({ id, outcome })), ...more });
 }
 
-/** A question that waits at the daemon; it ends when the worker ends it. */
+/** A request without a response; the worker ends it. */
 export function never(): Promise<ServiceAnswer> {
   return new Promise(() => {});
 }
@@ -106,11 +105,11 @@ export interface WorkerSetup {
   readonly answering: Answering;
   readonly concurrency?: number;
   readonly clock?: FakeClock;
-  /** Runs go on although they were told to stop. */
+  /** Whether runs ignore their signal. */
   readonly isStubborn?: boolean;
 }
 
-/** Starts a worker whose daemon and whose runs are the test's; stopped after the test. */
+/** Starts a worker with a daemon and runs of the test; stopped after the test. */
 export function setUpWorker(
   t: TestContext,
   { answering, concurrency = 1, clock, isStubborn = false }: WorkerSetup,
@@ -134,41 +133,6 @@ export function setUpWorker(
     running: (count: number) => runs.nth(count),
     whenLogged: (text: string, count = 1) => logged.nth(count, (line) => line.includes(text)),
     logged: logged.items,
-  };
-}
-
-/** Starts a worker of a real daemon, on the same clock; stopped after the test. */
-export function startRealWorker(
-  t: TestContext,
-  {
-    clock,
-    concurrency = 1,
-    ...daemon
-  }: {
-    readonly url: string;
-    readonly token: string;
-    readonly clock: FakeClock;
-    readonly concurrency?: number;
-  },
-) {
-  const answered = new Series<string>();
-  const runs = new Series<OpenRun>();
-  const logged = new Series<string>();
-  const client = createServiceClient({ socketsMax: 4 });
-  t.after(() => client.close());
-  const noting: LinkOptions["client"] = {
-    async post(url, post) {
-      const given = await client.post(url, post);
-      answered.add(url.pathname.slice("/v1/worker/".length));
-      return given;
-    },
-  };
-  const parts = { client: noting, runs, logged, concurrency, clock, isStubborn: false };
-  return {
-    ...startWorker(t, daemon, parts),
-    whenAnswered: (operation: string, count = 1) =>
-      answered.nth(count, (each) => each === operation),
-    running: (count: number) => runs.nth(count),
   };
 }
 
@@ -243,7 +207,7 @@ function openRunner({
   };
 }
 
-/** Lets everything happen that waits for nothing but its turn. */
+/** Waits for the effects of settled promises. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

@@ -14,7 +14,7 @@ import {
 
 const DONE = { kind: "completed", resultText: '{"n":1.10}' } as const;
 
-test("runs a claimed task and completes it, with every digit of its result", async (t) => {
+test("runs a claimed task and completes it with every digit of the result", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a"]) });
 
   const run = await worker.running(1);
@@ -28,7 +28,7 @@ test("runs a claimed task and completes it, with every digit of its result", asy
   assert.ok(worker.isReady());
 });
 
-test("asks first without waiting, then waits half a minute for what is free", async (t) => {
+test("claims first without a wait, then waits 30 s for its free slots", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a"]), concurrency: 3 });
 
   const second = await worker.whenAsked("claim", 2);
@@ -41,7 +41,7 @@ test("asks first without waiting, then waits half a minute for what is free", as
   assert.equal(second.at, 0);
 });
 
-test("claims again only when the daemon has been told of an end", async (t) => {
+test("claims again only after the response to a completion", async (t) => {
   const complete = Promise.withResolvers<ServiceAnswer>();
   const give = giving(["a", "b"]);
   const worker = setUpWorker(t, {
@@ -57,7 +57,7 @@ test("claims again only when the daemon has been told of an end", async (t) => {
   await worker.whenAsked("claim", 2);
 });
 
-test("gives one sign of life for all leases at a third of their time", async (t) => {
+test("sends one heartbeat for all leases at a third of their time", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a", "b"]), concurrency: 2 });
   await worker.running(2);
   await settled();
@@ -79,7 +79,7 @@ test("gives one sign of life for all leases at a third of their time", async (t)
   });
 });
 
-test("takes the shorter of two estimates of the lease, so that a wrong clock loses none", async (t) => {
+test("uses the shorter estimate of a lease, so that a wrong clock loses no lease", async (t) => {
   // The daemon's clock is an hour behind ours: by ours the lease ran out long ago.
   const tasks = [claimedTask("a", Date.parse("2030-01-31T08:00:00.000Z"))];
   const date = new Date("2030-01-31T08:00:00.000Z").toUTCString();
@@ -98,7 +98,7 @@ test("takes the shorter of two estimates of the lease, so that a wrong clock los
   await worker.whenAsked("heartbeat");
 });
 
-test("hands on progress within a second, however seldom signs of life are due, and the last word of it", async (t) => {
+test("sends the last progress within a second", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a"]) });
   const run = await worker.running(1);
   await settled();
@@ -116,7 +116,7 @@ test("hands on progress within a second, however seldom signs of life are due, a
 });
 
 for (const outcome of ["cancelled", "lost"]) {
-  test(`stops a run whose lease is ${outcome}, says nothing of it, and goes on`, async (t) => {
+  test(`stops a run whose lease is ${outcome} without a report, and continues`, async (t) => {
     const give = giving(["a", "b"]);
     const worker = setUpWorker(t, {
       answering: (asked) =>
@@ -134,7 +134,7 @@ for (const outcome of ["cancelled", "lost"]) {
   });
 }
 
-test("gives no more signs of life for a run that takes its time to stop", async (t) => {
+test("sends no heartbeat for a run that stops slowly", async (t) => {
   const give = giving(["a"]);
   const worker = setUpWorker(t, {
     isStubborn: true,
@@ -156,7 +156,7 @@ test("gives no more signs of life for a run that takes its time to stop", async 
   assert.deepEqual(worker.asked("complete"), []);
 });
 
-test("takes no notice of a lease that ends by its own completion", async (t) => {
+test("ignores the loss of a lease that its own completion ends", async (t) => {
   const complete = Promise.withResolvers<ServiceAnswer>();
   const give = giving(["a"]);
   const worker = setUpWorker(t, {
@@ -176,7 +176,7 @@ test("takes no notice of a lease that ends by its own completion", async (t) => 
   await worker.whenLogged('"msg":"completed"');
 });
 
-test("sends what ends while a request is under way with the next one, completions and failures apart", async (t) => {
+test("sends ends during a request with the next request, completions and failures apart", async (t) => {
   const first = Promise.withResolvers<ServiceAnswer>();
   const give = giving(["a", "b", "c", "d"]);
   let isFirst = true;
@@ -204,7 +204,7 @@ test("sends what ends while a request is under way with the next one, completion
   assert.deepEqual(fail.body, { tasks: [failure] });
 });
 
-test("does not ask sooner because more has ended while the daemon is away", async (t) => {
+test("does not repeat a request sooner because of another end", async (t) => {
   const give = giving(["a", "b"]);
   let isFirst = true;
   const worker = setUpWorker(t, {
@@ -228,7 +228,7 @@ test("does not ask sooner because more has ended while the daemon is away", asyn
   assert.equal((await worker.whenAsked("complete", 2)).body.tasks.length, 2);
 });
 
-test("gives back what it was given without having asked for it", async (t) => {
+test("releases tasks above its max", async (t) => {
   const worker = setUpWorker(t, {
     answering: ({ operation, body }) =>
       operation === "claim"
@@ -242,7 +242,7 @@ test("gives back what it was given without having asked for it", async (t) => {
   assert.deepEqual(body, { tasks: [{ id: "b", lease_id: "lease-b" }] });
 });
 
-test("ends a claim that waits when it is to stop, and lets runs end by themselves", async (t) => {
+test("at a stop ends a waiting claim, and lets runs end", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a"]), concurrency: 2 });
   const run = await worker.running(1);
   await worker.whenAsked("claim", 2);
@@ -257,7 +257,7 @@ test("ends a claim that waits when it is to stop, and lets runs end by themselve
   assert.deepEqual(worker.asked("claim").length, 2);
 });
 
-test("gives back at once what a claim still brings when it is to stop", async (t) => {
+test("at a stop releases the tasks of a claim in progress", async (t) => {
   const claim = Promise.withResolvers<ServiceAnswer>();
   const worker = setUpWorker(t, {
     answering: ({ operation, body }) =>
@@ -272,7 +272,7 @@ test("gives back at once what a claim still brings when it is to stop", async (t
   assert.equal(worker.asked("release").length, 1);
 });
 
-test("stops runs that take longer than the grace and gives their tasks back", async (t) => {
+test("at a stop releases runs that are longer than the grace", async (t) => {
   const worker = setUpWorker(t, { answering: giving(["a"]) });
   const run = await worker.running(1);
   await settled();
@@ -290,7 +290,7 @@ test("stops runs that take longer than the grace and gives their tasks back", as
   assert.ok(worker.asked("heartbeat").length > 0, "its lease was kept meanwhile");
 });
 
-test("ends although nobody takes its last words", async (t) => {
+test("ends although its last request has no response", async (t) => {
   const give = giving(["a"]);
   const worker = setUpWorker(t, {
     answering: (asked) => (asked.operation === "release" ? never() : give(asked)),
