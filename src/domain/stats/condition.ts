@@ -164,7 +164,7 @@ const RULES = {
     find: ({ databaseWarnings: texts = [] }) =>
       texts.length > 0 && {
         text: texts.join("; "),
-        remedy: 'see docs/guides/postgres-cluster.md, "What a failure looks like"',
+        remedy: 'see docs/guides/postgres-cluster.md, "Failures"',
       },
   },
   "node.lost": {
