@@ -215,7 +215,7 @@ test("a new connection reads the activity of few others, and finds one that beca
   assert.ok(last.isClosed);
 });
 
-test("a shortage of places is logged at once, then once a minute with its counts", () => {
+test("a shortage of places is logged when it begins, then once a minute with its counts", () => {
   const lines: LogFacts[] = [];
   const warn = (facts: LogFacts): void => void lines.push(facts);
   const log: Logger = { debug() {}, info() {}, warn, error() {} };

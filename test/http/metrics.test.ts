@@ -327,7 +327,7 @@ test("10,000 hosts add no series, and 4,000 types beyond the limit one series to
 test("no series has the name of a receiver's host", async (t) => {
   const daemon = await startTestDaemon(t, { toml: OWN });
   const before = [...(await values(daemon)).keys()];
-  // Refused at once: nothing is sent, and each has a lane of its own.
+  // Nothing is sent to a refused host, and each host has a lane.
   const tasks = Array.from({ length: 100 }, (_, i) => ({
     postback_url: `http://host-${i}.invalid/hook?key=secret-${i}`,
   }));

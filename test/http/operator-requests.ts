@@ -5,7 +5,7 @@ import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 import { cookieLine, createLink, FROM_PAGE, LINK, pagePost, signedIn } from "./session-requests.ts";
 
-/** Where the operator's operations are. */
+/** The path of the operator's operations. */
 export const OPERATOR = "/v1/operator";
 
 /** The fields of the operator's responses; each response has some of them. */

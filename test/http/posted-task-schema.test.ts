@@ -19,7 +19,7 @@ const RULES: TaskRules = {
   urlPolicy: { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] },
 };
 
-// A schema cannot limit how far ahead start_at is; all of these times are before it.
+// A schema cannot limit how far ahead start_at is: all of the times are before the limit.
 const NOW = Date.parse("9990-01-02T00:00:00Z");
 
 const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";

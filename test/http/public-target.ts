@@ -1,6 +1,6 @@
 /**
- * A second reading of which webhook targets are public (contract §4), written apart from the one
- * under test: in whole numbers, from a list of blocks, of the characters that are stored and requested.
+ * An independent implementation of the rule for public webhook targets (contract §4). It computes with whole numbers
+ * and a list of blocks, on the stored characters of the URL.
  */
 
 const BLOCKS_4 = `
@@ -18,7 +18,7 @@ interface Block {
   readonly last: bigint;
 }
 
-/** What is wrong with a stored webhook URL; null when it is in normal form and its target public. */
+/** The fault of a stored webhook URL; null if it is in normal form and its target is public. */
 export function publicTargetFault(url: string): string | null {
   const match = STORED_URL.exec(url);
   const host = match?.[1];
@@ -28,7 +28,7 @@ export function publicTargetFault(url: string): string | null {
   if (host.startsWith("[")) {
     return isPublic6(ipv6Number(host.slice(1, -1))) ? null : "its IPv6 address is not public";
   }
-  // A URL parser takes whatever ends in a number for an IPv4 address.
+  // To a URL parser, a host that ends in a number is an IPv4 address.
   const isAddress = /(^|\.)(\d+|0x[0-9a-f]*)$/.test(host);
   if (!isAddress) return nameFault(host);
   if (!/^(\d{1,3}\.){3}\d{1,3}$/.test(host)) return "its IPv4 address is not in dotted quads";

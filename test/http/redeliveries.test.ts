@@ -38,8 +38,12 @@ async function startFailed(t: TestContext, count = 3) {
   return { daemon, sent, passSecond, own, other, operator };
 }
 
-/** The code of an order, or of another body at another path, and the field that it names. */
-async function refusalOf(daemon: TestDaemon, who: Asker, filter: object = {}, path = PATH) {
+/** The code of a refused order, or preview, and the field that it names. */
+async function refusalOf(
+  daemon: TestDaemon,
+  who: Asker,
+  { path = PATH, ...filter }: Readonly<Record<string, unknown>> & { readonly path?: string } = {},
+) {
   const { code, body } = await ask(daemon.url, postJson(path, who, { since: SINCE, ...filter }));
   return [code, body.errors?.[0]?.pointer];
 }
@@ -79,7 +83,11 @@ test("a preview counts the failed deliveries of an account, and for the operator
     [own, { host: "127.0.0.1" }, 3],
     [own, { until: SINCE }, 0],
   ] as const) {
-    assert.equal((await preview(daemon, who, filter)).deliveries, deliveries, String(filter));
+    assert.equal(
+      (await preview(daemon, who, filter)).deliveries,
+      deliveries,
+      JSON.stringify(filter),
+    );
   }
 });
 
@@ -146,7 +154,7 @@ test("an account's body that names another account is 40501 and sends nothing", 
   const { daemon, own, sent, passSecond } = await startFailed(t);
   for (const path of [PATH, `${PATH}/preview`]) {
     for (const login of ["other", "nobody", "TESTER", "", "%"]) {
-      assert.deepEqual(await refusalOf(daemon, own, { login }, path), [40501, "/login"], login);
+      assert.deepEqual(await refusalOf(daemon, own, { login, path }), [40501, "/login"], login);
     }
   }
   await passSecond();
@@ -165,7 +173,7 @@ test("a filter with bad times, states, cursors or logins is 40501", async (t) =>
   for (const [field, values] of bad) {
     for (const value of values) {
       const who = field === "login" ? operator : own;
-      const refusal = await refusalOf(daemon, who, { [field]: value }, `${PATH}/preview`);
+      const refusal = await refusalOf(daemon, who, { [field]: value, path: `${PATH}/preview` });
       assert.deepEqual(refusal, [40501, `/${field}`], String(value));
     }
   }

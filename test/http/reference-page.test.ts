@@ -127,7 +127,7 @@ test("the reference is read only, needs no script and has one style file, withou
 
 const HOSTILE = `</code></title><script>alert(1)</script>"><img src=x onerror='alert(1)'>&amp;`;
 
-/** The same document with hostile text in every string that is no keyword and no reference. */
+/** The document with hostile text in every string except keywords and references. */
 function poisoned(value: unknown, key = ""): unknown {
   if (typeof value === "string") {
     return ["$ref", "in", "name", "operationId"].includes(key) ? value : `${value}${HOSTILE}`;
@@ -184,7 +184,7 @@ test("the daemon accepts every command of the reference", async (t) => {
   const statuses = shell.stdout.trim().split("\n");
   assert.equal(statuses.length, asked.length);
   for (const [at, { operationId, security }] of asked.entries()) {
-    // What an example names does not exist, and its key is nobody's.
+    // The tasks and keys of examples do not exist.
     const expected = security.length > 0 ? ["200", "404", "410"] : ["200", "401", "403"];
     assert.ok(expected.includes(statuses[at] ?? ""), `${operationId}: ${statuses[at]}`);
   }

@@ -272,7 +272,7 @@ test("the API is down and not ready before it opens, while it stops and after a 
   await assertDown("starting or stopping");
 });
 
-test("the status costs one read of the store a second, whatever the number of requests", async (t) => {
+test("any number of requests for the status costs one read of the store a second", async (t) => {
   const { api, clock, state, url } = await startApi(t);
   api.open(url);
   await Promise.all(Array.from({ length: 40 }, () => codeOf(url, { target: STATUS })));

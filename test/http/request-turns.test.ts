@@ -32,7 +32,7 @@ test("a pipelined request has no effect before the response to the request in fr
   const wait = get(daemon, waited, "Prefer: wait=60");
   connection.send(Buffer.concat([wait, get(daemon, completed)]));
   await clock.whenPending(timers + 1);
-  // Whatever it wrote would be written before this.
+  // A write of the second request would come before this one.
   await daemon.post(LATER);
   assert.equal((await daemon.ready()).tasks_count, 1);
 

@@ -25,7 +25,7 @@ import { inlineOffload } from "../helpers/inline-parser.ts";
 import { NO_OWN_LIMITS } from "../helpers/store.ts";
 import { cookieLine } from "./session-requests.ts";
 
-/** What of the store the ring uses. */
+/** The part of the store that the ring uses. */
 export type UsedStore = ApiStore &
   Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
 
@@ -266,7 +266,7 @@ export async function startRing(
   });
   const { key } = newKey();
   const account = { login: "tester", key, secret: "" };
-  // To a store that knows every session this is the operator's.
+  // The store returns the operator's session for every cookie.
   const cookie = cookieLine(server.url, newSessionSecret().secret);
   return { url: server.url, account, token: newWorkerToken().key, cookie, logged, woken };
 }

@@ -25,9 +25,9 @@ const BODIES: readonly (readonly [id: string, body: string])[] = [
   ["postTasks", "[1]"],
   ["postTasks", `[${"1,".repeat(100)}1]`],
   ["createKey", '{"lable":"ci"}'],
-  ["createKey", '{"label":"ci"}'],
-  ["redeliver", '{"kind":"postback"}'],
   ["cancelTasks", '{"cursor":"x"}'],
+  ["claimTasks", '{"types":["print","scan"]}'],
+  ["heartbeatLeases", '{"leases":[],"progress":{"progress":2}}'],
 ];
 
 /** The sentences of a response that an error explains: its details, and the messages of its tasks. */
@@ -64,6 +64,9 @@ async function collect(tested: Tested) {
   const caseOf = (id: string): Case => {
     return cases.find(({ operation }) => operation.doc.id === id) ?? assert.fail(id);
   };
+  for (const { name, sound, status } of cases) {
+    if (status >= 400) note(name, await send(sound));
+  }
   for (const [id, query] of QUERIES) {
     const { name, sound } = caseOf(id);
     note(`${name} ${query}`, await send({ ...sound, query: `?${encodeURI(query)}` }));

@@ -80,7 +80,7 @@ async function assertAllForbidden(signed: Signed, lines: readonly string[]): Pro
   }
 }
 
-test("a request with a Sec-Fetch-Site other than same-origin is 40301, whatever other headers it has", async (t) => {
+test("a request with a Sec-Fetch-Site other than same-origin is 40301, with every other header too", async (t) => {
   const signed = await startSigned(t);
   const origin = `Origin: http://${signed.host}`;
   // Another port of the host is the same site: cookies and SameSite do not separate them.
@@ -241,7 +241,7 @@ test("daemons on two ports of a host have cookies of their own and refuse each o
   }
 });
 
-test("two session cookies in a request are no session, and a sign-out ends both", async (t) => {
+test("two session cookies in a request are not a session, and a sign-out ends both", async (t) => {
   const { daemon, cookie, secret } = await startSigned(t);
   const operator = await createOperatorSession(daemon.file);
   const second = cookieLine(daemon.url, operator);
@@ -292,7 +292,7 @@ test("a session is found among other cookies in every spelling of the header", a
   }
 });
 
-test("a malformed session cookie is no session, and no response is a 5xx", async (t) => {
+test("a malformed session cookie is not a session", async (t) => {
   const { daemon, secret } = await startSigned(t);
   const name = sessionName(daemon.url);
   const values = [

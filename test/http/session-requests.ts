@@ -10,7 +10,7 @@ import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 export const SESSION = "/v1/session";
 export const LINK = `${SESSION}/link`;
 
-/** What a browser and the page's own code send along with each request. */
+/** The headers of every request of the dashboard. */
 export const FROM_PAGE = ["Sec-Fetch-Site: same-origin", "X-Requested-With: postbackd"] as const;
 
 /** The header line of a session's cookie at a daemon. */

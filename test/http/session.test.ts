@@ -127,7 +127,7 @@ test("operations of the operator are 40301 for an account's key or session, and 
     [[account], 40301],
     [[account, "X-Account: tester"], 40301],
     [[bearer(daemon)], 40301],
-    // The key counts, whatever cookie comes with it.
+    // A key counts before a cookie.
     [[bearer(daemon), operator], 40301],
     [[], 40100],
     [["X-Account: tester"], 40100],

@@ -179,11 +179,11 @@ test("after a write without space /readyz is 503 until a write succeeds", async 
 });
 
 test("attempts that end while nothing can be written are recorded afterwards, with few log lines", async (t) => {
-  // Long enough for the second attempts to outlast whatever the clock is moved by while they are under way.
+  // The second attempts must not time out while the clock advances.
   const webhooks = '[webhooks]\ntimeout = "30s"\nretry_after = ["1s"]\nallow = ["127.0.0.1"]\n';
   const { daemon, clock } = await startAt9(t, UNLIMITED + webhooks);
   const receiver = await startReceiver(t, { reply: { kind: "hang" } });
-  // As many as a host is sent at once that has not answered yet.
+  // A host that has not responded yet gets four concurrent attempts.
   const posted = Array.from({ length: 4 }, (_, i) => ({ postback_url: receiver.url(`/${i}`) }));
   const { tasks } = await daemon.post(posted);
   for (let i = 0; i < 4; i++) await receiver.next();

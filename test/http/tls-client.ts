@@ -11,7 +11,7 @@ export function loopbackCertificate(commonName: string): Certificate {
   return makeCertificate({ commonName, addresses: ["127.0.0.1"] });
 }
 
-/** What a client got, and from whom. */
+/** A response and the certificate of its connection. */
 export interface HttpsAnswer {
   readonly status: number;
   readonly text: string;
@@ -46,7 +46,7 @@ export function httpsClient(
   };
 }
 
-/** A TLS connection after its handshake; rejects where there is none. Closed after the test. */
+/** A TLS connection after its handshake; rejects if the handshake fails. Closed after the test. */
 export async function openTls(
   t: TestContext,
   {

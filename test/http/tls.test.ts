@@ -176,7 +176,7 @@ test("the server sends a chain, and the client needs the root alone", async (t) 
   assert.equal((await client.get("/")).servedBy, "own");
 });
 
-test("a drain closes idle connections at once and others after their response", async (t) => {
+test("a drain closes idle connections first and others after their response", async (t) => {
   const { server, url, client, asked, answer } = await startServer(t);
   await client.get("/");
   const idle = await openTls(t, { url, ca: FIRST.cert });

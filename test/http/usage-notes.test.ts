@@ -39,7 +39,7 @@ function setUp() {
   return { clock, logged, writes, usage, workerUsage, writeBy, passMinute };
 }
 
-test("a use is shown at once, and the uses of a minute are one write of the last of each key", async () => {
+test("a use is shown before it is written, and a minute has one write with the last use of each key", async () => {
   const { usage, clock, writes, passMinute } = setUp();
   assert.deepEqual(clock.pending(), []);
   for (let i = 0; i < 1000; i++) usage.note(i % 2 === 0 ? "a" : "b", 1000 + i);

@@ -149,7 +149,7 @@ test("a type the token is not for is 40301, and one that no worker runs is 40501
   assert.deepEqual(orders, []);
 });
 
-test("while the daemon stops a claim returns no task at once, and a wrong one is still refused", async (t) => {
+test("while the daemon stops a claim returns no task and does not wait, and a bad claim is refused", async (t) => {
   const { orders, ...called } = await startDesk(t, { isDraining: true, isAccepting: false });
   assert.deepEqual(await claim(called, { types: TYPES, wait_seconds: 30 }), []);
   assert.deepEqual(orders, []);

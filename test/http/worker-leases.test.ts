@@ -54,7 +54,7 @@ async function startDesk(
   return { ...ring, asked };
 }
 
-/** A desk that does the same for every operation. */
+/** A desk with one step for all operations. */
 function deskOf(
   step: (_: number, leases: readonly unknown[]) => Promise<readonly LeaseOutcome[]>,
 ): Partial<WorkerDesk> {
@@ -248,7 +248,7 @@ test("a result is stored as it was sent, up to 64 levels deep", async (t) => {
   assert.deepEqual(asked.at(-1)?.[1], [{ ...REF, resultText: "null" }]);
 });
 
-test("the largest result fits into a body in every spelling, whatever limits.body is", async (t) => {
+test("the largest result fits into a body in every spelling, with a low limits.body too", async (t) => {
   const { asked, ...called } = await startDesk(t, { bodyBytes: 1024 });
   // Two bytes each in UTF-8, six in ASCII.
   const characters = (RESULT_BYTES - 2) / 2;
