@@ -8,7 +8,7 @@ import { folderWith, testPackage } from "../package/npm-package.ts";
 
 const ARCHIVE = testPackage();
 
-test("where package.json's exports are not read (node10), its typesVersions name the types", (t) => {
+test("typesVersions names the types for compilers that read no exports (node10)", (t) => {
   const home = join(folderWith(t, ARCHIVE), "node_modules", "postbackd");
   const manifest: {
     readonly typesVersions: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
@@ -22,7 +22,7 @@ test("where package.json's exports are not read (node10), its typesVersions name
   }
 });
 
-test("the packed client takes nothing for granted but what every runtime has", () => {
+test("the packed client uses the globals of every runtime alone", () => {
   const source = readFileSync(join(ROOT, "dist", "client", "client.js"), "utf8");
 
   assert.doesNotMatch(source, /^\s*import\b|\bimport\s*\(|\brequire\s*\(|\bprocess\b|\bBuffer\b/m);

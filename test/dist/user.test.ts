@@ -14,12 +14,12 @@ import { test, type TestContext } from "node:test";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { BINARY } from "./binary.ts";
 
-// A user whom no machine knows: without an entry in /etc/passwd there is no home either.
+// A user without an entry in /etc/passwd, and so without a home.
 const STRANGER = 61_234;
 
 const skip = process.geteuid?.() === 0 ? false : "only root can start a program as another user";
 
-/** A folder of the stranger's, and the executable as the stranger and as root. */
+/** A folder of that user, and the executable as that user and as root. */
 function setUp(t: TestContext) {
   const folder = temporaryFolder(t);
   chmodSync(folder, 0o755);
@@ -53,7 +53,7 @@ function ownersIn(folder: string): readonly number[] {
   return [...new Set(readdirSync(folder).map((name) => statSync(join(folder, name)).uid))];
 }
 
-test("a user without a home and without a name can do everything", { skip }, async (t) => {
+test("a user without a home and a name can start the executable", { skip }, async (t) => {
   const { asStranger, start } = setUp(t);
 
   const { code, stderr } = await asStranger("--version");
@@ -64,33 +64,25 @@ test("a user without a home and without a name can do everything", { skip }, asy
   assert.equal((await program.stop()).code, 0);
 });
 
-test(
-  "an admin command of root leaves nothing that the daemon's user cannot read",
-  { skip },
-  async (t) => {
-    const { asRoot, start, data } = setUp(t);
+test("an admin command of root leaves no file of root", { skip }, async (t) => {
+  const { asRoot, start, data } = setUp(t);
 
-    const made = await asRoot("admin", "account", "create", "first");
-    assert.equal(made.code, 0, made.stderr);
-    assert.deepEqual(ownersIn(data), [STRANGER]);
-    const program = start();
-    await program.ready;
-    const beside = await asRoot("admin", "account", "create", "second");
-    assert.equal((await program.stop()).code, 0);
-    const again = start();
-    await again.ready;
+  const made = await asRoot("admin", "account", "create", "first");
+  assert.equal(made.code, 0, made.stderr);
+  assert.deepEqual(ownersIn(data), [STRANGER]);
+  const program = start();
+  await program.ready;
+  const beside = await asRoot("admin", "account", "create", "second");
+  assert.equal((await program.stop()).code, 0);
+  const again = start();
+  await again.ready;
 
-    for (const { stderr } of [made, beside])
-      assert.match(
-        stderr,
-        /^postbackd: acting as user 61234, to whom \S+data\.db belongs, and not as root$/m,
-      );
-    assert.deepEqual(ownersIn(data), [STRANGER]);
-  },
-);
+  for (const { stderr } of [made, beside]) assert.match(stderr, /acting as user 61234/);
+  assert.deepEqual(ownersIn(data), [STRANGER]);
+});
 
 test(
-  "an export of root to a folder of root's names the user who would write it, and another way",
+  "an export of root to a folder of root names the user who would write it",
   { skip },
   async (t) => {
     const { asRoot, data } = setUp(t);
@@ -100,36 +92,29 @@ test(
     const ended = await asRoot("admin", "account", "export", "ada", "--output", output);
 
     assert.equal(ended.code, 1);
-    assert.match(
-      ended.stderr,
-      /ada\.jsonl cannot be made: EACCES.*; user 61234 would write it, not root: use '> FILE'/,
-    );
+    assert.match(ended.stderr, /ada\.jsonl.*EACCES.*user 61234/);
   },
 );
 
-test(
-  "a backup and a restore of root are made by the database's owner, and leave nothing of root's",
-  { skip },
-  async (t) => {
-    const { asRoot, start, data } = setUp(t);
-    await asRoot("admin", "account", "create", "ada");
-    const copy = join(data, "copy.db");
+test("a backup and a restore of root leave no file of root", { skip }, async (t) => {
+  const { asRoot, start, data } = setUp(t);
+  await asRoot("admin", "account", "create", "ada");
+  const copy = join(data, "copy.db");
 
-    const made = await asRoot("backup", "create", copy);
-    const restored = await asRoot("backup", "restore", copy, "--deliveries", "pause");
-    const owners = ownersIn(data);
-    await start().ready;
+  const made = await asRoot("backup", "create", copy);
+  const restored = await asRoot("backup", "restore", copy, "--deliveries", "pause");
+  const owners = ownersIn(data);
+  await start().ready;
 
-    for (const { code, stderr } of [made, restored]) {
-      assert.equal(code, 0, stderr);
-      assert.match(stderr, /^postbackd: acting as user 61234, to whom \S+data\.db belongs/);
-    }
-    assert.deepEqual(owners, [STRANGER]);
-  },
-);
+  for (const { code, stderr } of [made, restored]) {
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /acting as user 61234/);
+  }
+  assert.deepEqual(owners, [STRANGER]);
+});
 
 test(
-  "a copy that the database's owner may not make or read is refused, with what to do",
+  "a copy that the owner of the database may not write or read is refused",
   { skip },
   async (t) => {
     const { asRoot, data } = setUp(t);
@@ -143,19 +128,13 @@ test(
     const restored = await asRoot("backup", "restore", ofRoot, "--deliveries", "pause");
 
     assert.deepEqual([made.code, restored.code], [1, 1], restored.stderr);
-    assert.match(
-      made.stderr,
-      /user 61234 makes the copy, not root, and may not write to \S+: .* such as \S+data\/root\.db$/m,
-    );
-    assert.match(
-      restored.stderr,
-      /user 61234 reads the copy, not root, .*: install -m 0600 -o 61234 \S+root\.db\* \S+data$/m,
-    );
+    assert.match(made.stderr, /user 61234 .*data\/root\.db$/m);
+    assert.match(restored.stderr, /user 61234 .*install -m 0600 -o 61234 \S+root\.db\* \S+data$/m);
     assert.ok(!readdirSync(data).some((name) => name.includes("replaced")));
   },
 );
 
-test("an addon that root left unreadable is made anew", { skip }, async (t) => {
+test("an unreadable addon of root is replaced", { skip }, async (t) => {
   const { start, data } = setUp(t);
   const first = start();
   await first.ready;
@@ -170,7 +149,7 @@ test("an addon that root left unreadable is made anew", { skip }, async (t) => {
   assert.deepEqual([uid, mode & 0o777], [STRANGER, 0o644]);
 });
 
-test("in a sticky folder each user has an addon of their own", { skip }, async (t) => {
+test("in a sticky folder each user has its own addon", { skip }, async (t) => {
   const { start, data } = setUp(t);
   const first = start();
   await first.ready;
