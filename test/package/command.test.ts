@@ -8,8 +8,6 @@ import { temporaryFolder } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 import { runHere } from "../systemd/machine.ts";
 
-/** What `npm run package` leaves once there is a build: each file is what its name says. */
-
 const PLATFORM_FACTS: Readonly<Record<Platform, { debian: string; machine: number }>> = {
   "linux-x64": { debian: "amd64", machine: 62 },
   "linux-arm64": { debian: "arm64", machine: 183 },
@@ -21,7 +19,7 @@ async function does(...command: [string, ...string[]]): Promise<string> {
   return stdout;
 }
 
-/** Makes all packages, packed quickly; null where the Node of the other platform cannot be had. */
+/** Makes all packages with quick compression; null if the Node of the other platform is not available. */
 async function makeAll(t: TestContext): Promise<string | null> {
   const folder = join(temporaryFolder(t), "packages");
   const script = join(ROOT, "scripts", "package.ts");
@@ -36,19 +34,19 @@ async function makeAll(t: TestContext): Promise<string | null> {
   return folder;
 }
 
-/** The machines of the ELF files in a file: the executable itself, and SQLite's addon behind it. */
+/** The machines of the ELF files in a file: the executable and its addon. */
 function machinesIn(file: string): readonly number[] {
   const bytes = readFileSync(file);
   const head = Buffer.from("\x7fELF\x02\x01\x01", "latin1");
   const machines: number[] = [];
   for (let at = bytes.indexOf(head); at >= 0; at = bytes.indexOf(head, at + 1)) {
-    // An executable or a shared object; whatever else begins so is text about such files.
+    // An executable or a shared object, and not text about such files.
     if ([2, 3].includes(bytes.readUInt16LE(at + 16))) machines.push(bytes.readUInt16LE(at + 18));
   }
   return machines;
 }
 
-test("npm run package makes every file for both platforms, and each is what its name says", async (t) => {
+test("npm run package makes the files of both platforms", async (t) => {
   const tools = { "dpkg-deb": "dpkg", tar: "tar", sha256sum: "coreutils" };
   const peers = Object.entries(tools).map(([program, debianPackage]) => {
     return { program, debianPackage };
@@ -75,7 +73,7 @@ test("npm run package makes every file for both platforms, and each is what its 
     );
   });
   for (const platform of PLATFORMS) {
-    await t.test(`those for ${platform} hold its executable with its addon`, (part) =>
+    await t.test(`the files for ${platform} have its executable and its addon`, (part) =>
       isFor(part, { platform, folder }),
     );
   }

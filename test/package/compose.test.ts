@@ -25,13 +25,13 @@ const COMPOSE = z.object({
   volumes: z.record(z.string(), z.unknown()),
 });
 
-/** The commands of the lines of comment before the first line of the file. */
+/** The commands in the comment at the head of the file. */
 function headerCommands(text: string): readonly string[] {
   const header = text.slice(0, text.search(/^[^#\n]/m));
   return [...header.matchAll(/^# {5}(.*)$/gm)].map(([, command = ""]) => command);
 }
 
-/** How the Dockerfile's own header builds it: what is run first, and the context below the root. */
+/** The command before the build and the context, by the header of the Dockerfile. */
 function buildOrder(): { readonly first: string; readonly context: string } {
   const [line = ""] = headerCommands(readFileSync(DOCKERFILE, "utf8"));
   const [, first = "", context = ""] =
@@ -60,7 +60,7 @@ for (const name of FILES) {
     }
   });
 
-  test(`the header of ${name} makes the archives first, and names the file and its services`, () => {
+  test(`the header of ${name} makes the archives, and names the file and its services`, () => {
     const { text, own } = composeFile(name);
     const commands = headerCommands(text);
 
@@ -74,7 +74,7 @@ for (const name of FILES) {
     }
   });
 
-  test(`${name} mounts where the image has its data, and writes nowhere else`, () => {
+  test(`${name} mounts the data folder of the image alone`, () => {
     const { text, own, volumes } = composeFile(name);
     const stage = readDockerfile(DOCKERFILE, {}).at(-1);
     const last = (word: string) => stage?.instructions.findLast((one) => one.name === word)?.text;
@@ -86,14 +86,14 @@ for (const name of FILES) {
       assert.equal(target, data, mount);
       assert.ok(Object.hasOwn(volumes, volume), mount);
     }
-    // In comments too: whoever takes the mark away gets a mount.
+    // Also in comments, which a user may uncomment.
     const paths = [...text.matchAll(/(\/[\w./-]+)\/(?:postbackd\.toml:ro|copy\.db)/g)];
     assert.ok(paths.length > 0, text);
     for (const [path, folder] of paths) assert.equal(folder, data, path);
   });
 }
 
-test("compose-file.yaml keeps the data in a volume that has a name", () => {
+test("compose-file.yaml keeps the data in a named volume", () => {
   const { own } = composeFile("compose-file.yaml");
 
   assert.deepEqual(

@@ -18,7 +18,7 @@ const DATABASE = `${DATA}/postbackd.db`;
 const FIRST = "/var/cache/first.deb";
 const SECOND = "/var/cache/second.deb";
 
-/** What the package needs of Debian, and the machine under it has. */
+/** The dependencies of the package. */
 const NEEDED = /^Package: (?:adduser|init-system-helpers|libc6|libgcc-s1|libstdc\+\+6)$/m;
 
 const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
@@ -39,7 +39,7 @@ interface Installed {
   readonly secret: string;
 }
 
-/** A machine with dpkg, on which nothing but what the package needs is installed, and two versions of the package. */
+/** A machine with dpkg, the dependencies of the package, and two versions of it. */
 async function boot(t: TestContext): Promise<{ machine: Machine; disk: MachineDisk }> {
   const order = testOrder();
   const disk = newDisk(t);
@@ -55,7 +55,7 @@ async function boot(t: TestContext): Promise<{ machine: Machine; disk: MachineDi
   const later = { ...order, debVersion: `${version}+later` };
   copyFileSync(makeDeb(later), join(disk.state, SECOND));
   const machine = await Machine.boot(disk, order.executable);
-  // An image in which services are not to be started says so here.
+  // This file of an image forbids to start services.
   await machine.does("rm", "-f", "/usr/sbin/policy-rc.d");
   return { machine, disk };
 }
@@ -74,12 +74,12 @@ test("the Debian package on a machine of its own", { skip }, async (t) => {
 });
 
 async function isInstalled(t: TestContext, machine: Machine): Promise<void> {
-  await t.test("installed, it serves, and does so after every boot", async () => {
+  await t.test("an installation starts and enables the service", async () => {
     await machine.does("dpkg", "--install", FIRST);
 
     assert.equal(await machine.show("ActiveState"), "active");
     assert.equal(await machine.does("systemctl", "is-enabled", "postbackd"), "enabled");
-    // To systemd of Debian 12 it is /lib, which leads to /usr/lib.
+    // In Debian 12 the path begins with /lib, a link to /usr/lib.
     assert.match(
       await machine.show("FragmentPath"),
       /^(?:\/usr)?\/lib\/systemd\/system\/postbackd\.service$/,
@@ -87,7 +87,7 @@ async function isInstalled(t: TestContext, machine: Machine): Promise<void> {
     assert.equal(await machine.does("postbackd", "--version"), version);
   });
 
-  await t.test("its files are of their owners, and of nobody else's concern", async () => {
+  await t.test("the files have their owners and modes", async () => {
     const format = "%U:%G %a %n";
     const found = await machine.does("stat", "--format", format, DATA, DATABASE, CONFIG_FILE);
 
@@ -99,7 +99,7 @@ async function isInstalled(t: TestContext, machine: Machine): Promise<void> {
     assert.equal(await machine.does("dpkg", "--verify", "postbackd"), "");
   });
 
-  await t.test("bash knows how to complete it, and its manual has a page", async () => {
+  await t.test("the package has a completion for bash and a manual page", async () => {
     const completion = "/usr/share/bash-completion/completions/postbackd";
     const load = `. ${completion} && complete -p postbackd`;
     const page = await machine.does("zcat", "/usr/share/man/man1/postbackd.1.gz");
@@ -124,7 +124,7 @@ async function isUsed(
   const secret = /whsec_[\w+/=]+/.exec(await admin("secret", "show", "tester"))?.[0] ?? "none";
   const installed = { machine, disk, key, secret };
 
-  await t.test("a task ends in a callback whose signature is right", async (t) => {
+  await t.test("a task ends with a callback whose signature is valid", async (t) => {
     const { headers, body } = await callback(t, installed);
 
     const signature = headers["x-signature"] ?? "";
@@ -148,14 +148,13 @@ async function callback(t: TestContext, { machine, key }: Installed): Promise<Ca
   const [answer] = await machine.call([{ path: "/v1/tasks/task_post", key, body }]);
   assert.equal(answer?.tasks[0]?.status_code, 20100);
   await receiver.exit;
-  // Every field that the test uses is compared there.
   return JSON.parse(receiver.stdout) as Callback;
 }
 
 async function isUpgraded(t: TestContext, installed: Installed): Promise<void> {
   const { machine, disk } = installed;
 
-  await t.test("an upgrade restarts it, and keeps configuration and data", async (t) => {
+  await t.test("an upgrade restarts the service, and keeps configuration and data", async (t) => {
     const pid = await machine.show("MainPID");
     await machine.does("dpkg", "--install", SECOND);
 
@@ -169,7 +168,7 @@ async function isUpgraded(t: TestContext, installed: Installed): Promise<void> {
   });
 
   await t.test(
-    "one that the operator has stopped stays so, and one that is disabled too",
+    "an upgrade keeps a stopped service stopped, and a disabled one disabled",
     async () => {
       await machine.does("systemctl", "stop", "postbackd");
       await machine.does("dpkg", "--install", SECOND);
@@ -190,7 +189,7 @@ async function isUpgraded(t: TestContext, installed: Installed): Promise<void> {
 async function isRemoved(t: TestContext, installed: Installed): Promise<void> {
   const { machine } = installed;
 
-  await t.test("removed, it is stopped, and configuration and data stay", async () => {
+  await t.test("a removal stops the service, and keeps configuration and data", async () => {
     await machine.does("dpkg", "--remove", "postbackd");
 
     assert.equal(await machine.show("ActiveState"), "inactive");
@@ -209,18 +208,18 @@ async function isRemoved(t: TestContext, installed: Installed): Promise<void> {
 }
 
 async function isPurged(t: TestContext, { machine }: Installed): Promise<void> {
-  await t.test("purged, it leaves the database alone, and says where", async () => {
+  await t.test("a purge keeps the database and prints its folder", async () => {
     const { code, stderr } = await machine.run("dpkg", "--purge", "postbackd");
 
     assert.equal(code, 0, stderr);
-    assert.ok(stderr.includes(`${DATA} is left with the database in it`), stderr);
+    assert.ok(stderr.includes(DATA), stderr);
     assert.equal(await machine.does("stat", "--format", "%U %a", DATABASE), "postbackd 600");
     assert.notEqual((await machine.run("test", "-e", "/etc/postbackd")).code, 0);
   });
 }
 
 async function doesWithoutSystemd(t: TestContext, machine: Machine): Promise<void> {
-  await t.test("without systemd and without data it comes and goes without a trace", async () => {
+  await t.test("the package without systemd and data leaves nothing after a purge", async () => {
     await machine.does("rm", "-r", DATA);
     const dpkg = async (...args: string[]) =>
       machine.does(
