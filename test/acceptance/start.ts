@@ -5,7 +5,7 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { SETTING_LIST } from "../../src/config/config.ts";
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { documentOf, runHere } from "./in-process.ts";
 

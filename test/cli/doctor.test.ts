@@ -18,7 +18,7 @@ import { z } from "zod";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";

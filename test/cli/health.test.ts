@@ -15,7 +15,7 @@ import type { Clock } from "../../src/domain/clock/clock.ts";
 import { askHealth } from "../../src/ops/health.ts";
 import type { Health, HealthQuestion } from "../../src/ops/health.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { findFreePort } from "../helpers/port.ts";

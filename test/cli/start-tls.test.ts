@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { Certificate } from "../deliver/certificate.ts";
+import type { Certificate } from "../helpers/certificate.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { httpsClient, loopbackCertificate } from "../http/tls-client.ts";
 import { runHere } from "./in-process.ts";

@@ -39,7 +39,7 @@ async function startNetwork(t: TestContext): Promise<{
   return { dns, receiver, traps, url: `http://hooks.example.com:${receiver.port}/hook` };
 }
 
-/** Answers of a name server that have an attempt refused, with the address that the refusal names. */
+/** DNS records that have an attempt refused, and the address in the refusal. */
 const REFUSED: Readonly<Record<string, readonly [DnsScript, refused: string]>> = {
   "a refused address": [{ A: addresses("127.0.0.2") }, "127.0.0.2"],
   "an allowed and a refused one": [{ A: addresses("127.0.0.1", "127.0.0.2") }, "127.0.0.2"],

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
+import { makeCertificate } from "../helpers/certificate.ts";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
@@ -11,7 +12,6 @@ import type { Program } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { startTrap } from "../helpers/trap.ts";
-import { makeCertificate } from "./certificate.ts";
 
 const AUTHORITY = makeCertificate({ commonName: "test authority", isAuthority: true });
 const NAMED = { commonName: "hooks.example.com", names: ["hooks.example.com"] };

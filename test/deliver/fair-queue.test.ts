@@ -150,7 +150,7 @@ test("a first attempt gets the slot of a retry while retries have their share of
   }
 });
 
-test("retries get a quarter of all slots, and those of one account seven eighths of that", () => {
+test("retries get a quarter of all slots, and one account seven eighths of the quarter", () => {
   const bench = new Bench(DEFAULTS);
   for (const host of hosts(300)) bench.respond(host);
   for (const host of hosts(300)) bench.due(host, { retries: 100 });

@@ -7,8 +7,8 @@ import type { TestContext } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
+import { makeCertificate } from "../helpers/certificate.ts";
 import { listen, startReceiver } from "../helpers/receiver.ts";
-import { makeCertificate } from "./certificate.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
 
 setFlagsFromString("--expose-gc");

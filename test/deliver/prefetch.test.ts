@@ -72,36 +72,6 @@ test("prefetched attempts use no slots: a host gets only as many simultaneous at
   await parts.dispatcher.quiet();
 });
 
-test("a lane is prefetched again while its last attempts are sent", async () => {
-  const parts = await setUpFull({ left: MORE });
-  await answer(parts);
-  // Three of eight prefetched attempts are left: five more are claimed, and no slot waits for them.
-  const claim = await parts.claims.next();
-  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
-  await parts.sends.waitFor(SLOTS);
-  claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], suspended: [] });
-  void findNothing(parts);
-  const sent = await answerAll(parts, SLOTS + 3 + 5);
-  await parts.dispatcher.quiet();
-  assert.equal(sent.at(-1), "16");
-  assert.equal(parts.dispatcher.isIdle(), true);
-});
-
-test("attempts that became due meanwhile are claimed when the last prefetched attempt is sent", async () => {
-  const parts = await setUpFull();
-  parts.dispatcher.wake([LANE]);
-  assert.deepEqual(await answerAll(parts, 3), ["1", "2", "3"]);
-  assert.equal(parts.claims.waiting, 0);
-  await answer(parts);
-  const claim = await parts.claims.next();
-  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 8, retries: 0 });
-  claim.resolve({ attempts: attempts(12, 1), lanes: [lane()], suspended: [] });
-  void findNothing(parts);
-  assert.equal((await answerAll(parts, SLOTS + 1)).at(-1), "12");
-  await parts.dispatcher.quiet();
-  assert.equal(parts.dispatcher.isIdle(), true);
-});
-
 test("nothing is prefetched for a lane whose host has not responded", async () => {
   const { dispatcher, claims, shares } = setUp();
   dispatcher.wake([LANE]);
@@ -131,20 +101,6 @@ for (const [why, hold] of [
     assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
   });
 }
-
-test("attempts beyond the slots of a lane that was paused during the claim are scheduled again", async () => {
-  const parts = await setUpHealthy();
-  parts.dispatcher.wake([LANE]);
-  const claim = await parts.claims.next();
-  await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
-  claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], suspended: [] });
-  const { argument, resolve } = await parts.records.next();
-  assert.deepEqual([argument.attempt.seq, argument.result.outcome], [SLOTS + 1, "interrupted"]);
-  resolve();
-  await answerAll(parts, SLOTS);
-  await parts.dispatcher.quiet();
-  assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
-});
 
 test("a host that becomes slow gets its prefetched attempts within half of its slots, and no more are prefetched", async () => {
   const parts = await setUpFull({ left: MORE });

@@ -209,27 +209,6 @@ test("no step begins after a drain, which waits for the current step", async () 
   assert.equal(redeliverer.isIdle(), true);
 });
 
-test("a step that a full store rejects is repeated, and counts once", async () => {
-  const { redeliverer, store, clock, begun, faults } = start([{ id: "a", perSecond: 4, left: 4 }]);
-  const step = store.stepRedeliveryOrder;
-  let tries = 0;
-  store.stepRedeliveryOrder = async (given) => {
-    if (++tries < 3) throw new StoreError("full", "no space");
-    return step(given);
-  };
-
-  redeliverer.wake();
-  for (let i = 0; i < 2; i++) {
-    await clock.whenPending(1);
-    clock.advance(1000);
-  }
-  await redeliverer.quiet();
-
-  assert.equal(tries, 3);
-  assert.deepEqual(begun, { "a 0": 4 });
-  assert.deepEqual(faults, []);
-});
-
 test("a failed store is reported once, and a stop ends the wait for a full store", async () => {
   const broken = start([{ id: "a", perSecond: 4, left: 4 }]);
   broken.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("failed", "I/O error"));

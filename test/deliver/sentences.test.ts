@@ -5,12 +5,12 @@ import { setDefaultCACertificates } from "node:tls";
 
 import { serviceFailure } from "../../src/deliver/service-client.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsAnswer } from "../helpers/dns-server.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { assertSentences } from "../helpers/sentences.ts";
-import { makeCertificate } from "./certificate.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
 import { startByteServer } from "./service-post.ts";
 

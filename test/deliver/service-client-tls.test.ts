@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { setDefaultCACertificates } from "node:tls";
 
 import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
-import { makeCertificate } from "./certificate.ts";
 import { answered, postOf, startByteServer, startClient } from "./service-post.ts";
 
 // Made once for the file and never changed: an authority that this process trusts and what it signed.

@@ -12,7 +12,7 @@ import type { WireRequest } from "./wire-receiver.ts";
 
 const NAMES = ["hooks.example.com", "xn--bcher-kva.example", "-a_b-.example"];
 const HOSTS_LINE = `127.0.0.1 ${NAMES.join(" ")}`;
-// Spellings of these names and of 127.0.0.1.
+// Spellings of the names and of 127.0.0.1.
 const HOSTS = [
   ...["hooks.example.com", "HOOKS.Example.COM", "hooks。example．com", "%68ooks.example.com"],
   ...["bücher.example", "BÜCHER.example", "b%C3%BCcher.example", "xn--bcher-kva.example"],

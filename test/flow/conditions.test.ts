@@ -162,7 +162,7 @@ test("an account that stays over its limits is one event, an account with few re
   assert.deepEqual(told.lines, ["daemon.started happened -", "account.limited began tester"]);
 });
 
-test("lasting headers of a proxy that is not trusted are one event, a single or trusted one is none", async (t) => {
+test("lasting headers of an untrusted proxy are one event; single headers and a trusted proxy send no event", async (t) => {
   const untrusted = await startTold(t, "");
   const trusted = await startTold(t, 'trusted_proxies = ["127.0.0.1"]');
   const headers = { "x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https" };

@@ -4,7 +4,7 @@ import { Agent, request } from "node:https";
 import type { TestContext } from "node:test";
 import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 
-import { makeCertificate, type Certificate } from "../deliver/certificate.ts";
+import { makeCertificate, type Certificate } from "../helpers/certificate.ts";
 
 /** A certificate for this machine's loopback address, known by the name. */
 export function loopbackCertificate(commonName: string): Certificate {

@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import { H3 } from "h3";
 
 import { openServer } from "../../src/http/server/server.ts";
-import { makeCertificate, type Certificate } from "../deliver/certificate.ts";
+import { makeCertificate, type Certificate } from "../helpers/certificate.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { httpsClient, loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 

@@ -9,7 +9,7 @@ import { TlsFileError } from "../../src/deliver/trust.ts";
 import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { createLogger } from "../../src/log.ts";
 import { readTlsFiles, warnOfValidity } from "../../src/ops/check.ts";
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { tempFolder } from "../helpers/daemon.ts";
 
 const OWN = makeCertificate({ commonName: "own", names: ["api.example.com"] });

@@ -1,6 +1,6 @@
 import type { TestContext } from "node:test";
 
-import type { Certificate } from "../deliver/certificate.ts";
+import type { Certificate } from "../helpers/certificate.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { OWN_ADDRESS, startPeer } from "./peer-process.ts";
 import type { PeerAddress, PeerProgram } from "./peer-process.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setDefaultCACertificates } from "node:tls";
 
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { startDeliveries } from "./deliveries.ts";
 import { HAPROXY, HAPROXY_PROGRAM } from "./haproxy.ts";
 import { IDN_HOST_ENCODED, MATRIX, taskOf } from "./matrix.ts";

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
-import { makeCertificate } from "../deliver/certificate.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { exchange } from "../helpers/raw-http.ts";

@@ -124,7 +124,7 @@ function describeForged(start: Start): void {
     await t.test("401 for a postback that its secret did not sign", () =>
       assertPostbacks(receiver),
     );
-    await t.test("401 for a pingback of another URL, whatever Host says", () =>
+    await t.test("401 for a pingback of another URL, even with its Host", () =>
       assertPingbacks(receiver),
     );
     await t.test("400 for a signed task id that is not one", () => assertIds(receiver));

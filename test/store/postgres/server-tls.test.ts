@@ -11,7 +11,7 @@ import {
   connectError,
   parseServerAddress,
 } from "../../../src/store/postgres/machine/server-address.ts";
-import { makeCertificate, type Certificate } from "../../deliver/certificate.ts";
+import { makeCertificate, type Certificate } from "../../helpers/certificate.ts";
 import { temporaryFolder } from "../../helpers/program.ts";
 
 // Messages of PostgreSQL's protocol: AuthenticationOk, then ReadyForQuery.
