@@ -47,11 +47,18 @@ export const FINISHED: Task = {
   errorText: null,
 };
 
+const nothing = async () => {};
+const none = async () => null;
+const empty = async () => [];
+
 /** A store in which one task is finished and everything works. */
 export const SOUND: UsedStore = {
-  listNodes: async () => [],
-  listKeys: async () => null,
-  findDatabaseHealth: async () => null,
+  ...{ collectTask: nothing, noteAudit: nothing, endSession: nothing },
+  ...{ listKeys: none, findDatabaseHealth: none, findKeptAnswer: none, revokeKey: none },
+  ...{ findOldestWaiting: none, cancelRedeliveryOrder: none },
+  ...{ listNodes: empty, listDeliveries: empty, listDeliveryPauses: empty, listAudit: empty },
+  ...{ redeliver: empty, listAccessRequests: empty, listTypeWork: empty, listWorkers: empty },
+  listRedeliveryOrders: empty,
   findKeyHolder: async () => ({
     ...{ accountId: 1, login: "tester", keyId: "key_1" },
     ...{ keyRevoked: false, accountDisabled: false, ownLimits: NO_OWN_LIMITS },
@@ -60,26 +67,18 @@ export const SOUND: UsedStore = {
     return { workerId: 1, name: "press", types: ["print"], isRevoked: false };
   },
   insertTasks: async () => ({ kind: "inserted" }),
-  findKeptAnswer: async () => null,
   findTask: async () => ({ task: FINISHED, isReady: true }),
-  collectTask: async () => {},
   cancelTask: async () => "cancelled",
   cancelTasks: async () => ({ queued: [], running: [] }),
-  listDeliveries: async () => [],
   listAttempts: async () => ({ attempts: [], next: 0, hasMore: false }),
-  listDeliveryPauses: async () => [],
   pauseDeliveries: async () => "paused",
   resumeDeliveries: async () => true,
   countScheduled: async () => 0,
-  noteAudit: async () => {},
-  listAudit: async () => [],
-  redeliver: async () => [],
   listReady: async () => ({ tasks: [], next: null, examinedUntil: null }),
   listTasks: async () => ({ tasks: [FINISHED], next: null, examinedUntil: null }),
+  searchTasks: async () => ({ tasks: [], next: null, examinedUntil: null }),
   createKey: async () => "created",
-  revokeKey: async () => null,
   insertAccessRequest: async () => "stored",
-  listAccessRequests: async () => [],
   countPendingRequests: async () => 0,
   approveAccessRequest: async () => "approved",
   denyAccessRequest: async () => "denied",
@@ -102,9 +101,6 @@ export const SOUND: UsedStore = {
   }),
   findTraffic: async () => ({ steps: [], durations: [] }),
   listHostTraffic: async () => ({ hosts: [], hasMore: false }),
-  findOldestWaiting: async () => null,
-  listTypeWork: async () => [],
-  searchTasks: async () => ({ tasks: [], next: null, examinedUntil: null }),
   findTimeline: async () => ({
     ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null },
     ...{ task: FINISHED, deliveries: [], isReady: true, lease: null },
@@ -114,15 +110,11 @@ export const SOUND: UsedStore = {
     return { deliveries: 0, hosts: [], next: null, examinedUntil: null };
   },
   orderRedelivery: async () => "busy",
-  listRedeliveryOrders: async () => [],
-  cancelRedeliveryOrder: async () => null,
-  listWorkers: async () => [],
   createSession: async () => "created",
   findSession: async () => {
     const now = Date.now();
     return { sessionId: 1, holder: null, createdAt: now, lastSeenAt: now };
   },
-  endSession: async () => {},
   useSignInLink: async () => "created",
   findAccountData: async () => ({
     ...{ login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null, keys: [] },
@@ -179,84 +171,48 @@ export async function startRing(
   const woken: string[] = [];
   const clock = systemClock;
   const steadyClock = { ...clock, steady: () => clock.now() };
-  const noted = {
-    store: {
-      touchKeys: async () => {},
-      touchWorkers: async () => {},
-      touchSessions: async () => {},
-    },
+  const usage = usageNotes({
+    store: { touchKeys: nothing, touchWorkers: nothing, touchSessions: nothing },
     clock: createFakeClock({ now: 0 }),
     log,
-  };
-  const usage = usageNotes(noted);
+  });
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
+  const refusedCredentials = { refuse() {} };
+  const floods = { note() {} };
+  const unused = () => assert.fail("the ring does not need this");
   const all = operations({
-    ...{
-      dev: null,
-      url: () => "http://127.0.0.1",
-      store,
-      ids,
-      cursors: listCursors(newCursorKey()),
-      retentionMs: 1000,
-      retentionDays: 30,
-      limits,
-    },
-    ...{ servesDashboard: true, refusedCredentials: { refuse() {} } },
-    ...{
-      ...usage,
-      waiters: new TaskWaiters(clock),
-      accessRequests: noLimit,
-      accessNetworks: noLimit,
-      redeliveries: noLimit,
-      uncounted: noLimit,
-      postedTasks: noLimit,
-      marketplaces: [],
-    },
+    ...{ dev: null, url: () => "http://127.0.0.1", store, ids, limits, log, ...usage },
+    ...{ cursors: listCursors(newCursorKey()), retentionMs: 1000, retentionDays: 30 },
+    ...{ servesDashboard: true, refusedCredentials, floods, waiters: new TaskWaiters(clock) },
+    ...{ accessRequests: noLimit, accessNetworks: noLimit, redeliveries: noLimit },
+    ...{ uncounted: noLimit, postedTasks: noLimit, marketplaces: [] },
     ...{ desk: { ...SOUND_DESK, ...given.desk }, workerTypes: new Set(["print"]) },
-    ...{
-      clock: steadyClock,
-      parser: inlineOffload(BODY_PARSES),
-      webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
-      shortage: async () => ((given.hasRoom ?? true) ? null : "the disk is full"),
-    },
-    liveFeed: { open: () => assert.fail("nobody opens a stream"), sentChanges: () => 0 },
-    nodeId: () => "node",
-    progressOf: () => null,
+    ...{ clock: steadyClock, parser: inlineOffload(BODY_PARSES) },
+    webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
+    shortage: async () => ((given.hasRoom ?? true) ? null : "the disk is full"),
+    liveFeed: { open: unused, sentChanges: () => 0 },
+    ...{ nodeId: () => "node", progressOf: () => null, runnerOf: () => null },
     findProgress: () => Promise.resolve(() => null),
-    runnerOf: () => null,
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     databaseWarnings: () => given.databaseWarnings ?? [],
-    floods: { note() {} },
-    conditions: () => [],
     isAccepting: () => given.isAccepting ?? true,
-    shareBytes: () => 0,
-    posted: undefined,
+    ...{ conditions: () => [], runnerTypes: () => [], workersWaiting: () => 0 },
+    ...{ shareBytes: () => 0, posted: undefined, accountsChanged() {}, pausesChanged() {} },
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),
-    accountsChanged() {},
-    pausesChanged() {},
     wakeDeliveries: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
-    serviceStatus: () => assert.fail("nobody asks for it"),
-    runnerTypes: () => [],
-    workersWaiting: () => 0,
-    log,
-    metricsText: () => assert.fail("nobody asks for it"),
-    systemFacts: () => assert.fail("nobody asks for it"),
+    ...{ serviceStatus: unused, metricsText: unused, systemFacts: unused },
   });
-  const proxies = { trusted: [], servesTls: false, insecureHttp: true };
-  const browsers = toBrowserPolicy({ host: "127.0.0.1", publicUrl: null });
-  const limiters = { refusedCredentials: { refuse() {} }, requests: noLimit };
-  const accountLimits = limits.account;
+  const pages = given.pages ?? null;
   const gate = {
-    ...{ store, clock: steadyClock, proxies, browsers, accountLimits },
-    ...usage,
-    ...limiters,
+    ...{ store, clock: steadyClock, ...usage, refusedCredentials, requests: noLimit, floods },
+    proxies: { trusted: [], servesTls: false, insecureHttp: true },
+    browsers: toBrowserPolicy({ host: "127.0.0.1", publicUrl: null }),
+    accountLimits: limits.account,
     metricsToken: () => null,
-    floods: { note() {} },
     proxyWatch: { look() {} },
   };
-  const pages = given.pages ?? null;
   const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });
   const listening = { host: "127.0.0.1", port: 0, tls: null, limits };
   const server = await openServer(app, listening);
