@@ -7,11 +7,13 @@ import { test, type TestContext } from "node:test";
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 
-const DOCUMENT = join(ROOT, "docs", "guides", "test-your-receiver.md");
+const DOCUMENTS = ["test-your-receiver.md", "test-over-http.md"].map((name) =>
+  readFileSync(join(ROOT, "docs", "guides", name), "utf8"),
+);
 
-/** The tests of the document as one file: its imports first. */
+/** The tests of the documents as one file: its imports first. */
 function testFile(): string {
-  const blocks = [...readFileSync(DOCUMENT, "utf8").matchAll(/^```ts\n(.*?)^```$/gms)];
+  const blocks = DOCUMENTS.flatMap((text) => [...text.matchAll(/^```ts\n(.*?)^```$/gms)]);
   const lines = blocks.flatMap(([, code = ""]) => code.split("\n"));
   const isImport = (line: string): boolean => line.startsWith("import ");
   const imports = new Set(lines.filter(isImport));
@@ -35,12 +37,10 @@ function folderWithTests(t: TestContext): string {
 }
 
 test("docs/guides/test-your-receiver.md has a test for each trouble that a receiver has to cope with", () => {
-  const headings = [...readFileSync(DOCUMENT, "utf8").matchAll(/^## (.*)$/gm)].map(
-    ([, heading]) => heading,
-  );
+  const headings = [...DOCUMENTS.join("").matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
 
-  const troubles = ["Duplicates", "Disorder", "Lost answers", "A rotation of the secret"];
-  for (const trouble of [...troubles, "An outage", "A crash in the middle"]) {
+  const troubles = ["Duplicates", "Disorder", "Lost responses", "A rotation of the secret"];
+  for (const trouble of [...troubles, "A long outage", "A crash during an attempt"]) {
     assert.ok(headings.includes(trouble), trouble);
   }
   assert.ok(TESTS >= 11, `${TESTS} tests`);

@@ -89,8 +89,8 @@ for (const language of LANGUAGES) {
     },
   );
 
-  test(`docs/guides/test-your-receiver.md says how the test with ${name} is run`, () => {
-    const text = readFileSync(join(ROOT, "docs", "guides", "test-your-receiver.md"), "utf8");
+  test(`docs/guides/test-over-http.md says how the test with ${name} is run`, () => {
+    const text = readFileSync(join(ROOT, "docs", "guides", "test-over-http.md"), "utf8");
 
     assert.ok(text.includes(`[${file}](../../${file})`), file);
   });
