@@ -22,24 +22,6 @@ test("a lane is taken when its earliest attempt is due and not before", () => {
   assert.deepEqual(queue.take(NOW + 5), [{ ...ref("b"), fresh: 0, retries: 1 }]);
 });
 
-test("a share is in flight until its claim ends, then only the started attempts are", () => {
-  const bench = new Bench(SMALL);
-  bench.respond("a");
-  bench.queue.noteDue(ref("a"), "fresh", NOW);
-  const [share] = bench.queue.take(NOW);
-  assert.ok(share);
-  assert.equal(bench.queue.inFlight, 28);
-
-  const left = { ...ref("a"), freshDueAt: null, retryDueAt: null };
-  bench.queue.claimed(share, { fresh: 1, retries: 0, bytes: 0 }, left);
-  assert.equal(bench.queue.inFlight, 1);
-  assert.equal(bench.queue.isIdle(NOW), false);
-
-  bench.end("a");
-  assert.equal(bench.queue.inFlight, 0);
-  assert.equal(bench.queue.isIdle(NOW), true);
-});
-
 test("a host has 4 slots until it responds, then its account's part of it", () => {
   const bench = new Bench(SMALL);
   bench.due("a", { fresh: 100 });
@@ -97,18 +79,6 @@ test("due lanes take turns, independent of the length of their queues", () => {
   }
 
   assert.deepEqual(turns, ["long", "short", "long", "short"]);
-});
-
-test("a lane with an attempt in flight keeps its turn before lanes that became due later", () => {
-  const bench = new Bench(SMALL);
-  bench.respond("busy");
-  bench.due("busy", { fresh: 1 });
-  bench.claim();
-  bench.due("busy", { fresh: 1 });
-  assert.equal(bench.queue.isIdle(NOW), false);
-  for (const host of hosts(3, "idle")) bench.due(host, { fresh: 1 });
-
-  assert.equal([...bench.claim().keys()][0], "busy");
 });
 
 test("first attempts go before retries", () => {
@@ -183,17 +153,6 @@ test("first attempts of any number of accounts leave an eighth of all slots to r
   for (const host of hosts(1000)) bench.due(host, { retries: 100 });
 
   assert.ok(sum(bench.fill("retries")) >= 56);
-});
-
-test("a retry gets its turn among more lanes with first attempts than one claim takes", () => {
-  const bench = new Bench(DEFAULTS);
-  for (const host of hosts(200, "fresh")) bench.due(host, { fresh: 100 });
-  bench.due("late", { retries: 1 });
-
-  const started = bench.claim();
-
-  assert.ok(started.size <= 64);
-  assert.equal(started.get("late")?.retries, 1);
 });
 
 test("the last quarter of the slots goes to first attempts of idle lanes, one slot each", () => {
@@ -298,22 +257,6 @@ test("ten thousand healthy hosts of one account leave the hosts of another healt
   bench.due("2/old", { fresh: 100 });
 
   assert.equal(sum(bench.fill()), 28);
-});
-
-test("an account's first webhook to a host does not wait for 2,000 hanging hosts of another account", () => {
-  const bench = new Bench(DEFAULTS);
-  for (const host of hosts(2000, "hangs")) bench.due(host, { fresh: 1, retries: 1 });
-  bench.fill();
-  bench.due("2/new", { fresh: 1 });
-  bench.due("2/later", { retries: 1 });
-
-  assert.deepEqual(
-    [...bench.claim()],
-    [
-      ["2/new", { fresh: 1, retries: 0 }],
-      ["2/later", { fresh: 0, retries: 1 }],
-    ],
-  );
 });
 
 test("two accounts with thousands of hanging hosts get equal shares, and a third its turn", () => {

@@ -30,7 +30,7 @@ function turn(): Promise<void> {
 
 test("128 look-ups are in progress, and the account with the fewest begins the next", async () => {
   const { ask, begun, begunOf } = setUp();
-  for (let accountId = 1; accountId <= 200; accountId++) ask(accountId, 100);
+  for (let accountId = 1; accountId <= 200; accountId++) ask(accountId, 2);
   await turn();
   assert.equal(begun.length, 128);
   assert.equal(begunOf(200), 0);

@@ -113,11 +113,12 @@ test("a failed attempt has an error and no status, and closes its connection", a
     assert.equal(secure.requests.length, 0, cause);
   }
   for (const code of ["ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "EPROTO", "EWHATEVER"]) {
-    const failure = serviceFailure(Object.assign(new Error("127.0.0.1"), { code }), {
-      hasBegun: false,
-    });
-    assert(failure.kind === "unreachable");
-    sentences.push([`service: ${code}`, failure.error]);
+    for (const hasBegun of [false, true]) {
+      const error = Object.assign(new Error("127.0.0.1"), { code });
+      const failure = serviceFailure(error, { hasBegun });
+      assert.equal(failure.kind, "unreachable");
+      sentences.push([`service: ${code}${hasBegun ? " in the response" : ""}`, failure.error]);
+    }
   }
   assertSentences(t, import.meta.dirname, sentences);
 });

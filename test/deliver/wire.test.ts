@@ -6,9 +6,8 @@ import fc from "fast-check";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
-import { startWireReceiver } from "./wire-receiver.ts";
-import type { WireRequest } from "./wire-receiver.ts";
 
 const NAMES = ["hooks.example.com", "xn--bcher-kva.example", "-a_b-.example"];
 const HOSTS_LINE = `127.0.0.1 ${NAMES.join(" ")}`;
@@ -23,21 +22,8 @@ const PIECES = [
   ...["/", "//", "/./", "/../", "/..", "/.", "/%2e%2E/", "/.%2e", "\\", "/a;b=c,d:e@f!$&()*+=~"],
   ...["?", "??", "?a=1&b", "&", "=", "#", "#f", "#?", "%", "%zz", "%00", "%0d%0a", "%25", "%C3%BC"],
   ...['"', "'", "`", "<", ">", "{", "}", "|", "^", "[", "]", "~", "!", "*", "(", ")", "@", ":"],
-  ...[
-    " ",
-    "+",
-    "%20",
-    "$",
-    "%24id",
-    "é",
-    "日本",
-    "€",
-    "😀",
-    "\u00a0",
-    "\ufeff",
-    "\u202e",
-    "\ufffe",
-  ],
+  ...[" ", "+", "%20", "$", "%24id", "é", "日本", "€", "😀"],
+  ...["\u00a0", "\ufeff", "\u202e", "\ufffe"],
   ...["e\u0301", "http://", "h.example", "\u2028", "\u0300", "\ue000", "\u{10ffff}"],
 ];
 
@@ -54,13 +40,12 @@ function tail(): fc.Arbitrary<string> {
     .filter((text) => text.trim() === text);
 }
 
-test("each of 10,000 unusual URLs arrives as it was signed, character for character", async (t) => {
-  const receiver = await startWireReceiver(t);
+test("each of 3,000 unusual URLs arrives as it was signed, character for character", async (t) => {
+  const receiver = await startReceiver(t);
   const sender = startSender(t, { hosts: [HOSTS_LINE] });
   const url = fc
     .tuple(fc.constantFrom(...HOSTS), fc.constantFrom("", "0", "00"), tail())
     .map(([host, zeros, rest]) => `http://${host}:${zeros}${receiver.port}${rest}`);
-  let sent = 0;
 
   await fc.assert(
     fc.asyncProperty(fc.array(url, { minLength: 100, maxLength: 100 }), async (urls) => {
@@ -73,21 +58,17 @@ test("each of 10,000 unusual URLs arrives as it was signed, character for charac
       const arrived = receiver.requests.slice(before);
       assert.equal(arrived.length, urls.length);
       for (const request of arrived) {
-        const asked = requests[Number(request.values("x-number")[0])]?.target;
-        assert(asked !== undefined);
-        assert.equal(request.url, asked.url);
-        assert.equal(request.requestTarget, asked.requestTarget);
+        const target = requests[Number(request.headers["x-number"])]?.target;
+        assert.equal(urlOf(request), target?.url);
+        assert.equal(request.url, target?.requestTarget);
       }
-      sent += urls.length;
     }),
-    { numRuns: 100 },
+    { numRuns: 30 },
   );
-
-  assert(sent >= 10_000, `${sent}`);
 });
 
 test("Host and request line of 300 unusual pingbacks form the URL that the daemon signed", async (t) => {
-  const receiver = await startWireReceiver(t);
+  const receiver = await startReceiver(t);
   const daemon = await startTestDaemon(t);
   const base = `http://127.0.0.1:${receiver.port}`;
   const placeholder = fc.constantFrom("", "/$id", "?$tag", "/$tag/$id?t=$tag#$id", "$id$tag");
@@ -115,12 +96,17 @@ test("Host and request line of 300 unusual pingbacks form the URL that the daemo
   assert.deepEqual(seen.toSorted(), ids.toSorted());
 });
 
-function assertSigned(request: WireRequest, { account }: TestDaemon): void {
-  const message = Buffer.from(request.url, "latin1");
-  const signature = createHmac("sha256", account.secret).update(message).digest("hex");
-  assert.deepEqual(request.values("x-signature"), [`sha256=${signature}`], request.url);
+/** The URL that a receiver of a pingback verifies. */
+function urlOf({ headers, url }: ReceivedRequest): string {
+  return `http://${headers["host"]}${url}`;
 }
 
-function taskOf(request: WireRequest): string {
-  return (request.values("webhook-id")[0] ?? "").replace(/-pingback$/, "");
+function assertSigned(request: ReceivedRequest, { account }: TestDaemon): void {
+  const message = Buffer.from(urlOf(request), "latin1");
+  const signature = createHmac("sha256", account.secret).update(message).digest("hex");
+  assert.equal(request.headers["x-signature"], `sha256=${signature}`, urlOf(request));
+}
+
+function taskOf({ headers }: ReceivedRequest): string {
+  return (headers["webhook-id"] ?? "").replace(/-pingback$/, "");
 }
