@@ -16,13 +16,13 @@ function linesOf({ logLines }: Pick<TestDaemon, "logLines">, message: string): r
   return lines.filter((line) => line["msg"] === message);
 }
 
-test("log.requests has a line for each request, with nothing in it that a client chose", async (t) => {
+test("log.requests logs each request, without any value of the client", async (t) => {
   const daemon = await startTestDaemon(t, { toml: ON });
   const { tasks } = await daemon.post({ tag: "hidden-tag" });
   await (await daemon.call(`/v1/tasks/task_get/${tasks[0]?.id}?collect=false`)).text();
   await (await daemon.call("/v1/hidden-path?hidden=query")).text();
   await (await fetch(`${daemon.url}/v1/tasks/tasks_ready`)).text();
-  // What is logged after an answer has been logged by the next one.
+  // A stop waits for the lines of all responses.
   await daemon.daemon.stop();
 
   const lines = linesOf(daemon, "request");
@@ -44,7 +44,7 @@ test("log.requests has a line for each request, with nothing in it that a client
   for (const secret of ["hidden", daemon.account.key]) assert.ok(!text.includes(secret), secret);
 });
 
-test("without log.requests no request is logged", async (t) => {
+test("no request is logged by default", async (t) => {
   const daemon = await startTestDaemon(t);
   await daemon.post({});
   await daemon.daemon.stop();
@@ -52,7 +52,7 @@ test("without log.requests no request is logged", async (t) => {
   assert.deepEqual(linesOf(daemon, "request"), []);
 });
 
-test("refused credentials are one line for an address and a minute, with their number", async (t) => {
+test("refused credentials are one line per address and minute, with their number", async (t) => {
   const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
   const daemon = await startTestDaemon(t, { clock });
   const refuse = () =>
@@ -72,7 +72,7 @@ test("refused credentials are one line for an address and a minute, with their n
   ]);
 });
 
-test("refused credentials from many addresses are a bounded number of lines", () => {
+test("refused credentials of many addresses are a limited number of lines", () => {
   const lines: unknown[] = [];
   const clock = createFakeClock({ now: 0 });
   const log = { info: (facts: unknown) => void lines.push(facts) };
@@ -88,7 +88,7 @@ test("refused credentials from many addresses are a bounded number of lines", ()
   assert.equal(lines.length, 101);
 });
 
-test("at debug level the way of a task can be followed by its id", async (t) => {
+test("the debug log has each step of a task with its id", async (t) => {
   const receiver = await startReceiver(t);
   const daemon = await startTestDaemon(t);
   const { tasks } = await daemon.post({ postback_url: receiver.url("/hook?key=hidden") });
@@ -108,7 +108,7 @@ test("at debug level the way of a task can be followed by its id", async (t) => 
   assert.ok(!lines.join("").includes("hidden"));
 });
 
-test("failed attempts to one host are one line at info, and a line each at debug", async (t) => {
+test("failed attempts to one host are one line at info, and one line each at debug", async (t) => {
   const receiver = await startReceiver(t);
   receiver.answer({ kind: "status", status: 503 });
   const daemon = await startTestDaemon(t, { toml: "[webhooks]\nretry_after = []\n" });

@@ -20,7 +20,7 @@ function heldWork() {
   };
 }
 
-test("an account's work is done one after the other, and nobody else's waits for it", async () => {
+test("the work of an account runs in sequence, and other accounts do not wait for it", async () => {
   const turns = new AccountTurns();
   const { begun, work, end } = heldWork();
 
@@ -39,7 +39,7 @@ test("an account's work is done one after the other, and nobody else's waits for
   assert.equal(await second, "second");
 });
 
-test("work that fails does not hold up what the account asks for next", async () => {
+test("failed work does not block the next work of its account", async () => {
   const turns = new AccountTurns();
   const { work, fail, end } = heldWork();
 

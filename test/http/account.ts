@@ -1,37 +1,12 @@
+import type { AnswerOf, FieldsOf } from "../../src/api/operations.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
-/** A key as user_data lists it. */
-export interface ShownKey {
-  readonly key_id: string;
-  readonly prefix: string;
-  readonly last_four: string;
-  readonly label: string | null;
-  readonly created_at: string;
-  readonly last_used_at: string | null;
-  readonly revoked_at: string | null;
-}
-
-/** A key as its creation shows it. */
-export interface ShownNewKey extends Omit<ShownKey, "last_used_at" | "revoked_at"> {
-  readonly key: string;
-}
-
-/** What user_data answers. */
-export interface UserData {
-  readonly status_code: number;
-  readonly login: string;
-  readonly webhook_secret: string;
-  readonly webhook_secret_next: string | null;
-  readonly keys: readonly ShownKey[];
-  readonly key_limit: number;
-  readonly limits: Readonly<Record<string, number>>;
-  readonly usage: { readonly bytes: number; readonly open_tasks: number };
-  readonly retention_days: number;
-  readonly tasks: Readonly<Record<string, number>>;
-}
+export type UserData = AnswerOf<"GET /v1/appendix/user_data">;
+export type ShownKey = UserData["keys"][number];
+export type ShownNewKey = FieldsOf<"POST /v1/appendix/keys">["key"];
 
 type Called = Pick<TestDaemon, "url" | "account">;
 

@@ -8,11 +8,11 @@ import { exchange, headerLines } from "../helpers/raw-http.ts";
 import { bearer, TASKS_READY } from "./answer.ts";
 import { loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 
-/** What every answer says of who may keep it, and of HTTPS. */
+/** Strict-Transport-Security of each kind of response. */
 
 const HSTS = "strict-transport-security";
 
-/** What each kind of answer says of HTTPS: of the API, of pages, of paths that are none. */
+/** The header in responses of the API, of pages and of unknown paths. */
 async function hstsOf({ url, account }: TestDaemon, lines: readonly string[]) {
   const targets = [TASKS_READY, "/readyz", "/dashboard", "/v1/nothing", "/%zz", "/v1/session"];
   const all = [];

@@ -8,14 +8,14 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { toBytes } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, posting, TASKS_READY, taskGet } from "./answer.ts";
 
-/** What answers hold in memory that nobody reads. */
+/** The memory of responses that are not read. */
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const CONNECTIONS = 40;
-// More than the kernel keeps of it for both ends of a connection.
+// More than the kernel buffers for both ends of a connection.
 const SENT_AHEAD = 6;
 
-test("who does not read his answers gets no more of them, and nobody else is held up", async (t) => {
+test("a client that does not read its responses gets no more, and other clients are served", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock });
   const other = { account: await createTestAccount(daemon.file, "other") };
@@ -31,20 +31,20 @@ test("who does not read his answers gets no more of them, and nobody else is hel
     socket.write(asked);
     return socket;
   });
-  // Half of the room is taken: an answer waits to be made.
+  // Half of the room is used: a response waits for room.
   await clock.whenPending(timers + 1);
 
   assert.equal(
     (await ask(daemon.url, { target: TASKS_READY, headers: [bearer(other)] })).code,
     20000,
   );
-  // What this account posts takes no room worth waiting for.
+  // A small post of the same account needs no room.
   assert.equal((await ask(daemon.url, posting(daemon, '{"input":1}'))).code, 20000);
 
   const closed = sockets.map((socket) => once(socket, "close"));
   for (const socket of sockets) socket.destroy();
   await Promise.all(closed);
-  // It waits until the server has seen that they are gone, and no longer.
+  // The response waits until the server notices the closed connections.
   assert.equal((await ask(daemon.url, large)).code, 20000);
   assert.deepEqual(complaints(daemon), []);
 });

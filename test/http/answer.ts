@@ -5,10 +5,10 @@ import type { Envelope, TestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerLines, headerOf, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest, RawResponse } from "../helpers/raw-http.ts";
 
-/** An answer that has been held against what the contract promises of every answer (§1). */
+/** A response that was checked against the contract of all responses (§1). */
 export interface Answer {
   readonly response: RawResponse;
-  /** Null for HEAD, which has no body, and for the health checks and the API's document, which are no envelopes. */
+  /** Null for HEAD, for health checks and for the OpenAPI document, which have no envelope. */
   readonly code: number | null;
   readonly body: Partial<Envelope>;
   readonly requestId: string;
@@ -38,7 +38,7 @@ export function posting(
   return { method: "POST", target: TASK_POST, headers: [bearer(daemon), JSON_TYPE], body };
 }
 
-/** One request on a connection of its own, and its answer, which keeps the promises of them all. */
+/** Sends one request on a connection of its own and checks its response. */
 export async function ask(url: string, request: RawRequest): Promise<Answer> {
   return toAnswer(await exchange(url, request), request);
 }
@@ -48,14 +48,14 @@ export async function codeOf(url: string, request: RawRequest): Promise<number |
   return (await ask(url, request)).code;
 }
 
-/** As {@link ask}, on a connection that is kept. */
+/** As {@link ask}, on an open connection. */
 export async function askOn(connection: RawConnection, request: RawRequest): Promise<Answer> {
   connection.send(toBytes(request));
   const isHead = request.method === "HEAD";
   return toAnswer(await connection.next(isHead ? { to: "HEAD" } : {}), request);
 }
 
-/** Asks again while the answer says that nothing was done: nodes of a cluster wait a second for rows that others hold. */
+/** Repeats a request while it is 50300: nodes of a cluster wait a second for rows that another node has locked. */
 export async function unlessBusy<Given extends { readonly code: number | null }>(
   asked: () => Promise<Given>,
 ): Promise<Given> {
@@ -63,7 +63,7 @@ export async function unlessBusy<Given extends { readonly code: number | null }>
   return answer.code === 50300 ? unlessBusy(asked) : answer;
 }
 
-/** Holds a response against the contract. */
+/** Checks a response against the contract of all responses. */
 export function toAnswer(response: RawResponse, request: RawRequest = {}): Answer {
   const requestId = headerOf(response, "x-request-id") ?? "";
   assert.match(requestId, UUID_V7);
@@ -74,7 +74,7 @@ export function toAnswer(response: RawResponse, request: RawRequest = {}): Answe
   if (request.method === "HEAD") return { response, code: null, body: {}, requestId };
   const body: unknown = JSON.parse(response.body.toString());
   assert(typeof body === "object" && body !== null);
-  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  // A test that reads a missing field fails.
   const shown = body as Partial<Envelope>;
   const code = shown.status_code ?? null;
   if (code === null)
@@ -83,7 +83,7 @@ export function toAnswer(response: RawResponse, request: RawRequest = {}): Answe
   return { response, code, body: shown, requestId };
 }
 
-// RFC 9110 §15.4.5: what a cache keeps goes with it, and nothing that describes a body.
+// RFC 9110 §15.4.5: a 304 has the headers of caches, and none of a body.
 function notModified(response: RawResponse, requestId: string): Answer {
   for (const name of ["content-type", "content-length", "transfer-encoding"]) {
     assert.deepEqual(headerLines(response, name), [], name);
@@ -100,7 +100,7 @@ function assertOfTable(
   const row = Object.entries(STATUS_TABLE).find(([code]) => Number(code) === body.status_code)?.[1];
   assert(row !== undefined, `no such code: ${body.status_code}`);
   assert.equal(response.status, row.http);
-  // At request level only 40501 has blanks; what fills them tells which field and what to do.
+  // Only the message of 40501 has a field and a reason.
   if (body.status_code !== 40501) assert.equal(body.status_message, row.message);
   else assert.match(body.status_message ?? "", /^Invalid Field: '.*'\. \S.*\.$/s);
   for (const error of body.errors ?? []) {
@@ -109,7 +109,7 @@ function assertOfTable(
   }
 }
 
-/** Every line of the log that says something went wrong. */
+/** All warnings and errors of the log. */
 export function complaints({ logLines }: Pick<TestDaemon, "logLines">): readonly string[] {
   return logLines.filter((line) => /"level":"(warn|error|fatal)"/.test(line));
 }

@@ -26,7 +26,7 @@ interface Content {
   };
 }
 
-/** What one operation may answer with one HTTP status. */
+/** The documented response of an operation with one HTTP status. */
 export interface DocumentedAnswer {
   readonly description: string;
   readonly headers?: Readonly<Record<string, DocumentedField>>;
@@ -46,7 +46,7 @@ export interface DocumentedOperation {
   >;
 }
 
-/** The parts of the document that tests look at. */
+/** The parts of the document that tests read. */
 export interface ApiDocument {
   readonly openapi: string;
   readonly info: { readonly version: string; readonly license: Schema };
@@ -73,14 +73,14 @@ export async function fetchDocument({
   assert.equal(response.status, 200);
   const text = await response.text();
   const document: unknown = JSON.parse(text);
-  // The linter's test says that this is an OpenAPI document; what is missing from it fails where it is read.
+  // The linter checks that this is an OpenAPI document.
   return { text, document: withoutRefs(document, document) as ApiDocument };
 }
 
-/** A schema of the api ring as tests hold values against it: with what it refers to in its place. */
+/** A schema of src/api with its references resolved. */
 export function wholeSchema(schema: JsonSchema): Schema {
   const root = { components: { schemas: namedSchemas(schema) } };
-  // What stands in for a schema's references is the schema still.
+  // A schema with resolved references is a schema.
   return withoutRefs(schema, root) as Schema;
 }
 
@@ -99,7 +99,7 @@ export function operationOf(document: ApiDocument, id: string): PlacedOperation 
   return operation ?? assert.fail(`the document has no operation ${id}`);
 }
 
-/** Holds values against schemas of a document, strictly. */
+/** Checks values against schemas of a document, strictly. */
 export class Judge {
   readonly #ajv: Ajv2020;
   readonly #validators = new Map<Schema, ValidateFunction>();
@@ -116,7 +116,7 @@ export class Judge {
     this.#ajv = ajv;
   }
 
-  /** What is wrong with a value; null where it fits. A member that the schema does not name is wrong. */
+  /** The error of a value, null if it fits. An unknown member is an error. */
   fault(schema: Schema, value: unknown): string | null {
     const validate = this.#validators.get(schema) ?? this.#ajv.compile(closed(schema) as Schema);
     this.#validators.set(schema, validate);
@@ -128,15 +128,12 @@ export class Judge {
     assert.equal(fault, null, `${fault}: ${JSON.stringify(value)?.slice(0, 500)}`);
   }
 
-  /**
-   * Holds an answer against what the document says of its status, and gives its status code; null where its
-   * body has none. Headers have to be there when they are promised, and promised when they are there.
-   */
+  /** Checks a response against the document; returns its status code, null if the body has none. Required headers must exist, and all headers must be documented. */
   async assertAnswerFits(operation: PlacedOperation, response: Response): Promise<number | null> {
     const { status, headers } = response;
     const where = `${operation.method} ${operation.path}, HTTP ${status}`;
     const answer = operation.responses[String(status)];
-    // It has no end.
+    // A stream does not end.
     const isStream = "text/event-stream" in (answer?.content ?? {});
     if (isStream) await response.body?.cancel();
     const text = isStream ? "" : await response.text();
@@ -148,7 +145,7 @@ export class Judge {
     }
     assert.deepEqual([headers.get("content-type")], Object.keys(answer.content), where);
     if (isStream) return null;
-    // Metrics: their text has judges of its own.
+    // metrics.test.ts checks the text of metrics.
     if (!("application/json" in answer.content)) return null;
     const body: unknown = JSON.parse(text);
     this.assertFits(answer.content["application/json"].schema, body);
@@ -156,7 +153,7 @@ export class Judge {
     return Number(body.status_code);
   }
 
-  /** Holds headers, by their names in lower case, against those that are documented. */
+  /** Checks headers, by their names in lower case, against documented headers. */
   assertHeadersFit(
     documented: readonly (readonly [string, DocumentedField])[],
     sent: ReadonlyMap<string, string>,
@@ -172,24 +169,21 @@ export class Judge {
   }
 }
 
-/**
- * The schema without the members that it leaves open: clients take what later versions may add, but this version has to
- * say all that it sends.
- */
+/** The schema without additional members: clients accept members of later versions, but this version documents all of them. */
 function closed(value: unknown, isPart = false): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((each) => closed(each, isPart));
   const all = Object.entries(value).map(([name, each]) => [name, closed(each, name === "allOf")]);
-  // A part that requires nothing only narrows what stands beside it.
+  // A part without required members only narrows its siblings.
   const isOpen = "properties" in value && (!isPart || "required" in value);
   return { ...(isOpen ? { additionalProperties: false } : {}), ...Object.fromEntries(all) };
 }
 
-// What HTTP itself needs, or goes with every answer whatever it says.
+// Headers of HTTP itself and of all responses.
 const PLAIN: ReadonlySet<string> = new Set(
   [
     ["date", "content-type", "content-length", "transfer-encoding", "connection", "keep-alive"],
-    // fetch accepts gzip, and what a page reads is sent so.
+    // fetch accepts gzip.
     ["host", "x-content-type-options", "content-encoding", "vary", "strict-transport-security"],
   ].flat(),
 );
@@ -200,7 +194,7 @@ function toTyped(text: string, { type }: Schema): unknown {
 
 const REF = "#/components/";
 
-// No component of the document refers to itself, so every reference can be put in its place.
+// No component refers to itself, so each reference can be resolved.
 function withoutRefs(value: unknown, root: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map((each) => withoutRefs(each, root));

@@ -34,49 +34,20 @@ test("a malformed Authorization is 40100 with two challenges", async (t) => {
   const daemon = await startTestDaemon(t);
   const { login, key } = daemon.account;
   const good = base64(`${login}:${key}`);
-  // Long enough to hold every place where a lenient decoder would pass over something.
-  const half = good.slice(0, 20);
+  // test/domain/credentials.test.ts has all malformed values.
   const shapes: readonly (readonly string[])[] = [
     [],
     ["Authorization:"],
-    ["Authorization: Bearer"],
     [`Authorization: Bearer  ${key}`],
-    [`Authorization: Bearer\t${key}`],
-    [`Authorization: Bearer ${key} ${key}`],
     [`Authorization: Bearer ${key}, Bearer ${key}`],
     [`Authorization: Bearer ${key}\xff`],
-    [`Authorization: Bearer: ${key}`],
-    [`Authorization: Bearer=${key}`],
-    [`Authorization: ${key}`],
     [`Authorization: Token ${key}`],
-    [`Authorization: Digest username="${login}"`],
-    [`Authorization: Bearer ${"k".repeat(5000)}`],
-    ["Authorization: Basic"],
-    ["Authorization: Basic ="],
-    ["Authorization: Basic ===="],
-    [`Authorization: Basic ${good.replace(/=*$/, "")}A`],
-    [`Authorization: Basic ${good} `.concat("x")],
-    [`Authorization: Basic ${half} ${good.slice(20)}`],
-    [`Authorization: Basic ${half}\t${good.slice(20)}`],
-    [`Authorization: Basic ${half}-${good.slice(21)}`],
-    [`Authorization: Basic ${half}_${good.slice(21)}`],
-    [`Authorization: Basic ${half}!${good.slice(20)}`],
-    [`Authorization: Basic ${half}=${good.slice(20)}`],
     [`Authorization: Basic ${good}====`],
-    [`Authorization: Basic ${base64(key)}`],
-    [`Authorization: Basic ${login}:${key}`],
-    [`Authorization: Basic ${base64(Buffer.from([0xff, 0xfe, 0x3a, 0x41]))}`],
     [`Authorization: Basic ${base64(`${login}:${"k".repeat(800)}`)}`],
-    // Two lines are one too many, whichever is good.
-    [`Authorization: Bearer ${key}`, `Authorization: Bearer ${key}`],
-    [`Authorization: Bearer ${key}`, "Authorization: Bearer x"],
-    ["Authorization: Bearer x", `Authorization: Bearer ${key}`],
     [`Authorization: Bearer ${key}`, "aUTHORIZATION:"],
     [`Authorization: Basic ${good}`, `Authorization: Bearer ${key}`],
-    // Elsewhere a key is no credential.
     [`Proxy-Authorization: Bearer ${key}`],
     [`X-Api-Key: ${key}`],
-    [`Cookie: authorization=Bearer ${key}`],
   ];
   for (const headers of shapes) {
     const { response, code, body } = await ask(daemon.url, { target: TASKS_READY, headers });
@@ -92,23 +63,13 @@ test("Basic credentials of another account or an unknown key are 40100 without i
   const daemon = await startTestDaemon(t);
   const { login, key } = daemon.account;
   await createTestAccount(daemon.file, "other");
-  const last = key.endsWith("0") ? "1" : "0";
   const lines = [
     basic("other", key),
     basic(login.toUpperCase(), key),
-    basic("", key),
-    basic(` ${login}`, key),
-    basic(`${login}\u0000`, key),
     basic(`\ufeff${login}`, key),
-    basic(login, ""),
-    basic(login, ` ${key}`),
     basic(login, `${key}\n`),
-    basic(login, `${key}:x`),
-    basic(login, key.slice(0, -1) + last),
-    basic(login, key.toLowerCase()),
     basic(login, newKey().key),
     basic(key, login),
-    `Authorization: Basic ${base64(":")}`,
   ];
   for (const line of lines) {
     const { response, code } = await ask(daemon.url, { target: TASKS_READY, headers: [line] });

@@ -12,23 +12,23 @@ import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { toAnswer } from "./answer.ts";
 import { createTestWorker, outcomesOf, workerPost, type Called } from "./worker-requests.ts";
 
-/** What the bodies of requests hold in memory while they come. */
+/** The memory of bodies while they arrive. */
 
 const PLENTY: BodyRoom = { takeNow: () => true, take: async () => {}, set() {} };
 
-test("a body may come in so many small chunks and not in one more, whatever else there is room for", async () => {
+test("a body with too many small chunks is refused", async () => {
   const inChunks = async (count: number, chunk: string): Promise<number | undefined> => {
     const request = new IncomingMessage(new Socket());
     request.rawHeaders = ["Content-Type", "application/json"];
     request.headers["transfer-encoding"] = "chunked";
     const reading = readBodyBytes(request, { bytesMax: MIB, isOptional: false, room: PLENTY });
-    // It looks for room first.
+    // The body takes room first.
     await Promise.resolve();
     for (let i = 0; i < count; i++) request.emit("data", Buffer.from(chunk));
     request.emit("end");
     return (await reading)?.length;
   };
-  // One for each 64 bytes comes on top.
+  // One more chunk is allowed for each 64 bytes.
   const most = Math.floor((FINE_CHUNKS_MAX * 64) / 63);
 
   assert.equal(await inChunks(most, "1"), most);
@@ -37,12 +37,12 @@ test("a body may come in so many small chunks and not in one more, whatever else
 });
 
 const MIB = 1024 ** 2;
-test("of chunks that nobody reads so many are kept for a connection", () => {
+test("a connection with too many unread chunks is closed", () => {
   const socket = new Socket();
   const request = new IncomingMessage(socket);
   request.headers["transfer-encoding"] = "chunked";
   boundFineChunks(request);
-  // Too large to count among those of one turn.
+  // Chunks of 512 bytes do not count as small chunks of one turn.
   const send = (count: number): void => {
     for (let i = 0; i < count; i++) request.push(Buffer.alloc(512));
   };
@@ -56,7 +56,7 @@ test("of chunks that nobody reads so many are kept for a connection", () => {
   assert.equal(socket.destroyed, true);
 });
 
-test("a body that ends with as many chunks as are kept is read to its end", () => {
+test("a body with the largest number of unread chunks is read to its end", () => {
   const socket = new Socket();
   const request = new IncomingMessage(socket);
   request.headers["transfer-encoding"] = "chunked";
@@ -76,20 +76,20 @@ async function startWithWorker(t: TestContext) {
   return { ...daemon, clock, token: await createTestWorker(daemon.file, ["print"]) };
 }
 
-/** A completion that asks for nothing that is there. */
+/** A completion without a lease. */
 function completion(called: Called, bytes: number): Buffer {
   const json = '{"tasks":[null]}';
   const body = json + " ".repeat(bytes - json.length);
   return toBytes(workerPost(called, { operation: "complete", body }));
 }
 
-test("large bodies wait until there is room for all of them, and small ones do not", async (t) => {
+test("large bodies wait for room, and small ones do not", async (t) => {
   const daemon = await startWithWorker(t);
   const { clock } = daemon;
   const request = completion(daemon, 16 * MIB);
   const connections = await Promise.all(Array.from({ length: 3 }, () => openRaw(t, daemon.url)));
   const timers = clock.pending().length;
-  // Two have half of the room there is.
+  // Two bodies use half of the room.
   for (const connection of connections) connection.send(request.subarray(0, 1000));
   await clock.whenPending(timers + 1);
   assert.equal((await outcomesOf(daemon, "complete", { tasks: [null] })).length, 1);
@@ -105,7 +105,7 @@ test("large bodies wait until there is room for all of them, and small ones do n
   assert.equal(headerOf(refused.answer.response, "retry-after"), "5");
   assert.equal(headerOf(refused.answer.response, "connection"), "close");
 
-  // Those that are taken in come to their end, and make room again.
+  // The admitted bodies are read to their end and return their room.
   for (const connection of connections) connection.send(request.subarray(1000));
   const codes = (await Promise.all(answers)).map(({ answer }) => answer.code);
   assert.deepEqual(
@@ -117,7 +117,7 @@ test("large bodies wait until there is room for all of them, and small ones do n
   assert.equal(toAnswer(await next.next()).code, 20000);
 });
 
-test("a body in chunks is read to its end as soon as there is room", async (t) => {
+test("a chunked body is read to its end when there is room", async (t) => {
   const daemon = await startWithWorker(t);
   const { clock } = daemon;
   const declared = completion(daemon, 16 * MIB);
@@ -138,7 +138,7 @@ test("a body in chunks is read to its end as soon as there is room", async (t) =
   assert.equal(toAnswer(await chunked.next()).code, 20000);
 });
 
-test("of chunks that come at once more are refused with 40000, and the parser that dropped them reads the next body", async (t) => {
+test("too many chunks in one turn are 40000, and the parser that dropped them reads the next body", async (t) => {
   const daemon = await startWithWorker(t);
   const ask = async (chunks: number): Promise<number | null> => {
     const { headers = [], ...asked } = workerPost(daemon, { operation: "complete", body: "" });

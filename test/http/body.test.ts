@@ -57,19 +57,6 @@ test("a chunked body without an end is refused when it is over the limit, and it
   assert.equal((await ask(daemon.url, { target: "/livez" })).response.status, 200);
 });
 
-test("a client that sends 20 MB by fetch can read the refusal", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const body = "x".repeat(20_000_000);
-  const stream = () => new Blob([body]).stream();
-  for (const made of [() => ({ body }), () => ({ body: stream(), duplex: "half" as const })]) {
-    const headers = { "content-type": "application/json" };
-    const refused = await daemon.call(TASK_POST, { method: "POST", headers, ...made() });
-    assert.equal(refused.status, 413);
-    assert.match(await refused.text(), /"status_code":41300.*1048576 bytes/);
-  }
-  assert.deepEqual(complaints(daemon), []);
-});
-
 /** Connects as a client does that writes its whole request before it reads. */
 async function openWriter(t: TestContext, { daemon }: TestDaemon) {
   const writer = connect({ host: "127.0.0.1", port: daemon.port });
@@ -228,50 +215,28 @@ test("a refusal that leaves the body readable keeps its connection usable", asyn
   }
 });
 
-test("only one media type is taken: JSON in UTF-8 without a coding", async (t) => {
+test("parameters of a media type are read, and only UTF-8 is taken", async (t) => {
   const daemon = await startTestDaemon(t);
-  const cases: readonly (readonly [number, ...string[]])[] = [
-    [20000, "Content-Type: application/json"],
-    [20000, "content-type:APPLICATION/JSON"],
-    [20000, "Content-Type: application/json;charset=utf-8"],
-    [20000, 'Content-Type: Application/Json ; Charset="UTF-8"'],
-    [20000, "Content-Type: application/json;"],
-    [20000, "Content-Type: application/json; charset=UTF8"],
-    [20000, 'Content-Type: application/json;charset="utf8"'],
-    [20000, "Content-Type: application/json; odata.metadata=minimal; charset=utf-8"],
-    [20000, "Content-Type: application/json; profile=x; version"],
-    [20000, 'Content-Type: application/json; profile="a;charset=latin1\\";charset=x"; v=1'],
-    [41500, 'Content-Type: application/json; profile="a"; charset=latin1'],
-    [41500, "Content-Type: ;application/json"],
-    [41500, "Content-Type: application/json; charset"],
-    [41500, "Content-Type: application/json; charset=utf-80"],
-    [20000, JSON_TYPE, "Content-Encoding: identity"],
-    [20000, JSON_TYPE, "Content-Encoding: IDENTITY"],
-    [41500],
-    [41500, "Content-Type:"],
-    [41500, "Content-Type: text/plain"],
-    [41500, "Content-Type: text/json"],
-    [41500, "Content-Type: application/jsonx"],
-    [41500, "Content-Type: application/json, text/plain"],
-    [41500, "Content-Type: application/x-www-form-urlencoded"],
-    [41500, "Content-Type: multipart/form-data; boundary=x"],
-    [41500, "Content-Type: application/problem+json"],
-    [41500, "Content-Type: application/json; charset=utf-16"],
-    [41500, "Content-Type: application/json; charset=iso-8859-1"],
-    [41500, "Content-Type: application/json; charset=utf-8; charset=utf-16"],
-    [41500, JSON_TYPE, "Content-Type: text/plain"],
-    [41500, JSON_TYPE, JSON_TYPE],
-    [41500, JSON_TYPE, "Content-Encoding: gzip"],
-    [41500, JSON_TYPE, "Content-Encoding: br"],
-    [41500, JSON_TYPE, "Content-Encoding: identity, gzip"],
-    [41500, JSON_TYPE, "Content-Encoding: identity", "Content-Encoding: deflate"],
-    [41500, JSON_TYPE, "Content-Encoding: x"],
-  ];
-  for (const [code, ...lines] of cases) {
+  const codeWith = async (lines: readonly string[]): Promise<number | null> => {
     const headers = [bearer(daemon), ...lines];
-    const got = await ask(daemon.url, { method: "POST", target: TASK_POST, headers, body: "{}" });
-    assert.equal(got.code, code, lines.join());
-  }
+    return (await ask(daemon.url, { method: "POST", target: TASK_POST, headers, body: "{}" })).code;
+  };
+  const taken = [
+    ["application/json;charset=utf-8", "application/json;", "application/json; charset=UTF8"],
+    ['application/json;charset="utf8"', "application/json; profile=x; version"],
+    ["application/json; odata.metadata=minimal; charset=utf-8"],
+    ['application/json; profile="a;charset=latin1\\";charset=x"; v=1'],
+  ].flat();
+  for (const type of taken) assert.equal(await codeWith([`Content-Type: ${type}`]), 20000, type);
+  const refused = [
+    ['application/json; profile="a"; charset=latin1', ";application/json"],
+    ["application/json; charset", "application/json; charset=utf-80", "application/problem+json"],
+    ["application/json; charset=utf-8; charset=utf-16"],
+  ].flat();
+  for (const type of refused) assert.equal(await codeWith([`Content-Type: ${type}`]), 41500, type);
+  assert.equal(await codeWith([JSON_TYPE, "Content-Encoding: IDENTITY"]), 20000);
+  const twice = [JSON_TYPE, "Content-Encoding: identity", "Content-Encoding: deflate"];
+  assert.equal(await codeWith(twice), 41500);
 });
 
 test("a media type costs time in proportion to its length", async (t) => {
@@ -291,7 +256,7 @@ test("a media type costs time in proportion to its length", async (t) => {
         assert.notEqual((await ask(daemon.url, post)).code, null);
       }
     });
-    // An expression that backtracks took 170 ms for each.
+    // A regular expression that backtracks takes 170 ms each.
     assert.ok(ms < 1000, `${ms} ms`);
   }
 });

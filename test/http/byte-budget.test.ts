@@ -17,14 +17,14 @@ function budgetOf(bytes: number) {
   return { clock, budget: new ByteBudget({ bytes, clock }) };
 }
 
-/** Takes pieces of ten until there is no room for another one. */
+/** Takes pieces of ten bytes while room is left. */
 function fill(budget: ByteBudget, holder: string): number {
   let taken = 0;
   while (budget.open(holder).takeNow(10)) taken += 10;
   return taken;
 }
 
-/** What a refused wait was answered. */
+/** The refusal of a wait. */
 async function refusalOf(waiting: Promise<void>): Promise<StatusError> {
   const error: unknown = await waiting.then(
     () => null,
@@ -34,7 +34,7 @@ async function refusalOf(waiting: Promise<void>): Promise<StatusError> {
   return error;
 }
 
-test("who is alone gets half, the next one half of the rest, and so on", () => {
+test("the first holder gets half of the bytes, the next one half of the rest, and so on", () => {
   const { budget } = budgetOf(1200);
   assert.deepEqual(
     ["a", "b", "c", "a"].map((holder) => fill(budget, holder)),
@@ -42,7 +42,7 @@ test("who is alone gets half, the next one half of the rest, and so on", () => {
   );
 });
 
-test("who holds nothing gets room, whatever another one holds", () => {
+test("a holder without bytes gets room while others hold less than four times the budget", () => {
   const { budget } = budgetOf(100);
   budget.open("a").set(390);
   assert.ok(budget.open("b").takeNow(10));
@@ -50,7 +50,7 @@ test("who holds nothing gets room, whatever another one holds", () => {
   assert.ok(!budget.open("c").takeNow(1), "four times the budget are held");
 });
 
-test("what is larger than the budget gets room when there is some", () => {
+test("a piece larger than the budget gets room if some is free", () => {
   const { budget } = budgetOf(100);
   const large = budget.open("a");
   assert.ok(large.takeNow(1000));
@@ -59,7 +59,7 @@ test("what is larger than the budget gets room when there is some", () => {
   assert.equal(budget.bytes, 0);
 });
 
-test("room that is given back goes to those who wait, the holders in turn", async () => {
+test("returned room goes to waiting holders in turn", async () => {
   const { budget } = budgetOf(120);
   const [full, other] = [budget.open("a"), budget.open("b")];
   full.set(90);
@@ -72,13 +72,13 @@ test("room that is given back goes to those who wait, the holders in turn", asyn
   assert.equal(budget.waiting, 5);
   full.end();
   other.end();
-  // 120 bytes: each has 40, and 40 are left free.
+  // Of 120 bytes each holder has 40, and 40 are free.
   await Promise.all([waits[0], waits[1], waits[3], waits[4]]);
   assert.deepEqual(got, ["a0", "b3", "a1", "b4"]);
   assert.equal(budget.waiting, 1);
 });
 
-test("who waits too long is told what he holds, and when to try again", async () => {
+test("a holder that waits too long is 42900 with its bytes and Retry-After", async () => {
   const { budget, clock } = budgetOf(100);
   const held = budget.open("a");
   held.set(50);
@@ -94,7 +94,7 @@ test("who waits too long is told what he holds, and when to try again", async ()
   assert.deepEqual(clock.pending(), []);
 });
 
-test("who holds nothing and finds no room is told that the daemon is busy", async () => {
+test("a holder without bytes that finds no room is 50300", async () => {
   const { budget, clock } = budgetOf(100);
   budget.open("a").set(400);
   const waiting = refusalOf(budget.open("b").take(10, never));
@@ -102,7 +102,7 @@ test("who holds nothing and finds no room is told that the daemon is busy", asyn
   assert.equal((await waiting).code, 50300);
 });
 
-test("as many wait as may, and one more is refused at once", async () => {
+test("a wait beyond the limit of waits is refused immediately", async () => {
   const { budget } = budgetOf(10);
   const holds = Array.from({ length: 5 }, (_, at) => {
     const hold = budget.open(`${at}`);
@@ -120,7 +120,7 @@ test("as many wait as may, and one more is refused at once", async () => {
   assert.equal((await refusalOf(budget.open("4").take(1, never))).code, 42900);
 });
 
-test("a client that goes away waits no longer, and leaves nothing behind", async () => {
+test("a client that disconnects ends its wait and leaves no timer", async () => {
   const { budget, clock } = budgetOf(10);
   const held = budget.open("a");
   held.set(10);
@@ -134,7 +134,7 @@ test("a client that goes away waits no longer, and leaves nothing behind", async
   assert.equal(budget.bytes, 0);
 });
 
-test("what has ended holds nothing any more, whatever comes of it", () => {
+test("an ended hold has no bytes", () => {
   const { budget } = budgetOf(10);
   const hold = budget.open("a");
   hold.set(5);

@@ -306,7 +306,7 @@ function twoFaults(each: Case): readonly Row[] {
   const faults = faultsOf(each);
   const pairs = faults.flatMap((first, i) =>
     faults.slice(i).map((second) => {
-      // The later fault first: a large body stays large whatever it says.
+      // The later fault is applied first, so that a large body stays large.
       return { parts: first.spoil(second.spoil(each.sound)), expected: first.code };
     }),
   );

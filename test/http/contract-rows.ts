@@ -350,7 +350,7 @@ export const CLUSTER_KINDS: readonly Kind[] = [
   { rule: "an entity tag in If-None-Match is 304, another one is 200", rows: conditional },
 ];
 
-/** For an account whose limit of one request a minute is used up. */
+/** The account has used up its limit of one request per minute. */
 export const LIMITED: Kind = {
   ...{ rule: "a request over the limit of its account is 42900", rows: limited },
 };

@@ -22,7 +22,7 @@ interface Documented {
   readonly judged: Set<string>;
 }
 
-/** Runs the rows of these kinds on one daemon, each kind as a test. */
+/** Runs the rows of each kind on one daemon as a test. */
 async function assertKinds(t: TestContext, tested: Tested, kinds: readonly Kind[]): Promise<void> {
   const { document } = await fetchDocument(tested.daemon);
   const placed = placedOperations(document).map((each) => [each.operationId, each] as const);

@@ -13,7 +13,7 @@ import { ask } from "./answer.ts";
 import { asked, byKey, byOperator, type Asker } from "./search-requests.ts";
 import { atStore } from "./session-requests.ts";
 
-/** What a cursor tells, and whom it serves: every list of an account, and the operator's search. */
+/** Cursors of each list of an account, and of the operator's search. */
 
 const LISTS = ["/v1/tasks", "/v1/tasks/tasks_ready", "/v1/tasks/search"] as const;
 const MINUTE = 60_000;

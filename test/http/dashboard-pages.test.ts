@@ -50,7 +50,7 @@ const SECURITY = [
   ["cross-origin-resource-policy", "same-origin"],
 ] as const;
 
-/** What goes with every page, whatever its status. */
+/** Headers of all pages. */
 function assertGuarded(response: RawResponse, what: string): void {
   for (const [name, value] of SECURITY)
     assert.deepEqual(headerLines(response, name), [value], what);
@@ -61,7 +61,7 @@ function assertGuarded(response: RawResponse, what: string): void {
   }
 }
 
-test("every path below /dashboard/ that is no file is the page, which nobody keeps", async (t) => {
+test("each path below /dashboard/ without a file returns the page, uncached", async (t) => {
   const get = await startPages(t);
   const targets = [
     ["/dashboard/", "/dashboard/tasks", "/dashboard/tasks/01890a5d-ac96-774b-bcce-b302099a8057"],
@@ -84,7 +84,7 @@ test("every path below /dashboard/ that is no file is the page, which nobody kee
   }
 });
 
-test("/dashboard without its slash leads to the one with it", async (t) => {
+test("/dashboard redirects to /dashboard/", async (t) => {
   const get = await startPages(t);
   for (const target of ["/dashboard", "/dashboard?x=//evil.test", "/x/../dashboard"]) {
     const response = await get(target);
@@ -94,7 +94,7 @@ test("/dashboard without its slash leads to the one with it", async (t) => {
   }
 });
 
-test("an asset may be kept for ever, and one that there is not is 404", async (t) => {
+test("an asset is cached permanently, and a missing asset is 404", async (t) => {
   const get = await startPages(t);
   for (const target of [SCRIPT_PATH, `${SCRIPT_PATH}?v=2`]) {
     const response = await get(target);
@@ -120,7 +120,7 @@ test("an asset may be kept for ever, and one that there is not is 404", async (t
   }
 });
 
-test("what is served is compressed as the client takes it, and says so to caches", async (t) => {
+test("files are compressed as the client accepts", async (t) => {
   const get = await startPages(t);
   const cases: readonly (readonly [readonly string[], string | null])[] = [
     [[], null],
@@ -159,7 +159,7 @@ test("what is served is compressed as the client takes it, and says so to caches
 
 const SAME_FOR_HEAD = "content-length content-type content-encoding cache-control vary location";
 
-test("pages are read by GET and HEAD, which has no body, and by nothing else", async (t) => {
+test("pages accept GET and HEAD only", async (t) => {
   const get = await startPages(t);
   const headers = ["Accept-Encoding: br"];
   for (const target of ["/dashboard/", "/dashboard", SCRIPT_PATH, "/dashboard/assets/x"]) {
@@ -178,7 +178,7 @@ test("pages are read by GET and HEAD, which has no body, and by nothing else", a
   }
 });
 
-test("a browser that asks for / is led to the dashboard, and everybody else is told that there is nothing", async (t) => {
+test("/ redirects a browser to the dashboard, and is 40400 for other clients", async (t) => {
   const ring = await startRing(t, { pages: () => FILES });
   const html = "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
   for (const method of ["GET", "HEAD"]) {
@@ -195,7 +195,7 @@ test("a browser that asks for / is led to the dashboard, and everybody else is t
   assert.equal((await ask(ring.url, { method: "POST", target: "/", headers: [html] })).code, 40400);
 });
 
-test("without a dashboard / leads a browser to the reference", async (t) => {
+test("/ redirects a browser to the reference if there is no dashboard", async (t) => {
   const daemon = await startTestDaemon(t, { toml: "dashboard = false\n" });
   const headers = ["Accept: text/html"];
   const response = await exchange(daemon.url, { target: "/", headers });
@@ -207,7 +207,7 @@ test("without a dashboard / leads a browser to the reference", async (t) => {
   assert.equal((await ask(daemon.url, { target: "/dashboard/", headers })).code, 40400);
 });
 
-test("where nothing was built the page says how to build it", async (t) => {
+test("a page that was not built is 503 with the command that builds it", async (t) => {
   const get = await startPages(t, []);
   for (const target of ["/dashboard/", "/dashboard/tasks", SCRIPT_PATH]) {
     const response = await get(target);
@@ -218,7 +218,7 @@ test("where nothing was built the page says how to build it", async (t) => {
   }
 });
 
-test("no credentials and no cookie change what a page is", async (t) => {
+test("credentials and cookies do not change a page", async (t) => {
   const daemon = await startTestDaemon(t);
   const { port } = new URL(daemon.url);
   const others = [
@@ -228,7 +228,7 @@ test("no credentials and no cookie change what a page is", async (t) => {
   ];
   const plain = await exchange(daemon.url, { target: "/dashboard/" });
   for (const headers of others) {
-    // A link in a mail leads here too.
+    // Links in mails lead here too.
     const response = await exchange(daemon.url, { target: "/dashboard/", headers });
     assert.equal(response.status, plain.status);
     assert.deepEqual(response.body, plain.body);
@@ -236,7 +236,7 @@ test("no credentials and no cookie change what a page is", async (t) => {
   }
 });
 
-test("over plain HTTP where HTTPS is served there is no page to sign in at", async (t) => {
+test("a page over plain HTTP is 403 if a proxy serves HTTPS", async (t) => {
   const daemon = await startTestDaemon(t, { toml: 'trusted_proxies = ["127.0.0.1"]\n' });
   const headers = ["X-Forwarded-Proto: http"];
   const response = await exchange(daemon.url, { target: "/dashboard/", headers });

@@ -15,15 +15,15 @@ export interface DocumentedRequest {
   /** The named parts of the path; the document's examples unless given. */
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: string;
-  /** Over the key or token that goes with every request. An empty value takes a header away. */
+  /** Headers over the credentials. An empty value removes a header. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** A body's very text. */
+  /** The text of a body. */
   readonly text?: string;
 }
 
-/** A daemon and who calls it: its account, and a worker where there is one. */
+/** A daemon with an account, a worker and a session of the operator. */
 export interface DocumentedDaemon extends TestDaemon {
   /** The token of a worker for the type of the document's examples. */
   readonly token: string;
@@ -48,7 +48,7 @@ export function send(daemon: DocumentedDaemon, request: DocumentedRequest): Prom
   return fetch(daemon.url + path + (query === undefined ? "" : `?${query}`), init);
 }
 
-/** What goes with a request by the document: a key, a token, or a session as the page sends it. */
+/** The credentials that the document names: a key, a token or a session of a page. */
 function credentialsOf(
   { url, token, session, account: { key } }: DocumentedDaemon,
   { security, path }: PlacedOperation,
@@ -77,7 +77,7 @@ export function requestsOf(operation: PlacedOperation): readonly DocumentedReque
   return [{ operation }, ...bodies, ...queries.map((query) => ({ operation, query }))];
 }
 
-// Of what has a range its ends, of what is one of a few words all of them.
+// The ends of a range, and all words of an enumeration.
 function sampleValues({ schema }: DocumentedField): readonly string[] {
   const { type, minimum, maximum, default: standard, examples, enum: words } = schema;
   const listed = [examples, words].flatMap((list) => (Array.isArray(list) ? list : []));
@@ -92,7 +92,7 @@ function exampleOf({ parameters = [], operationId }: PlacedOperation, name: stri
   return example ?? assert.fail(`${operationId} has no example of ${name}`);
 }
 
-/** Values for an operation's named parts: each stands for something that exists and that nobody has touched. */
+/** Values for the named parts of a path: new things that no request has changed. */
 export async function existingThings(
   daemon: TestDaemon,
   operation: PlacedOperation,
@@ -118,10 +118,10 @@ async function existing(
   if (name === "login") return newLogin(daemon, { isRotating: operationId === "finishRotation" });
   if (name === "request_id") return newRequestId(daemon);
   assert.equal(name, "id", "say here how to make one");
-  // The daemon's clock may stand still in another year.
+  // The clock of the daemon may be a virtual one.
   const [first] = (await daemon.post({ type: "echo" })).tasks;
   const later = { type: "echo", start_at: farStart(Date.parse(first?.created_at ?? "")) };
-  // Nobody listens there, so that the record of its delivery has something to show.
+  // No receiver listens there, so the delivery has a failed attempt.
   const ended = { type: "echo", postback_url: "http://127.0.0.1:9/hook" };
   const { tasks } = await daemon.post(state === "finished" ? ended : later);
   if (state === "finished") await daemon.daemon.idle();

@@ -10,7 +10,7 @@ export interface StreamMessage {
   readonly data: string | null;
 }
 
-// A wait that is not met fails with a sentence instead of hanging the run.
+// A missing event fails the test instead of blocking the run.
 const WAIT_MS_MAX = 30_000;
 
 /** The messages of a stream, one after the other. */
@@ -23,7 +23,7 @@ export class EventReader {
     this.#reader = body.getReader();
   }
 
-  /** The next block, whatever it is; null at the end. Waits for it. */
+  /** Waits for the next block; null at the end. */
   async block(): Promise<string | null> {
     for (;;) {
       const end = this.#text.indexOf("\n\n");
@@ -76,7 +76,7 @@ export class EventReader {
     return { id: message.id ?? "", tasks };
   }
 
-  /** Hangs up. */
+  /** Closes the stream. */
   async cancel(): Promise<void> {
     await this.#reader.cancel();
   }
@@ -87,7 +87,7 @@ function splitField(line: string): [string, string] {
   return line.startsWith(":") ? ["", line] : [name, rest.join(": ")];
 }
 
-/** A stream of a daemon. It is hung up after the test. */
+/** Opens a stream of a daemon until the end of the test. */
 export async function openEvents(
   t: TestContext,
   daemon: Pick<TestDaemon, "call">,

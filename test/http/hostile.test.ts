@@ -14,20 +14,19 @@ import { TASK_POST, taskGet, TASKS_READY, type Answer } from "./answer.ts";
 import { naughtyStrings, urlTexts } from "./corpora.ts";
 import { publicTargetFault } from "./public-target.ts";
 
-// One seed, so that a failure comes again; fast-check prints it with the smallest input that fails.
+// A fixed seed makes failures repeatable.
 const SEED = 20_260_718;
-// In no URL but for its query, so that no line of the log may hold it.
+// Queries of URLs are not logged.
 const QUERY_SECRET = "hook-query-s3cret";
-// A task that waits until then has its webhooks judged and stored, and none of them sent.
+// Webhooks of a task that does not start are judged and stored, but not sent.
 const FAR = farStart();
 
-/** A daemon that allows no target but public ones. */
+/** A daemon that allows public targets only. */
 function startStrict(t: TestContext): Promise<TestDaemon> {
   return startTestDaemon(t, { toml: "[webhooks]\nallow = []\n" });
 }
 
-// What has to hold after whatever came in: nothing went wrong, nothing secret was logged, nothing
-// was sent.
+/** Asserts that nothing failed, no secret was logged and no webhook was sent. */
 async function assertQuiet(daemon: TestDaemon): Promise<void> {
   const log = daemon.logLines.join("");
   for (const secret of [daemon.account.key, daemon.account.secret, QUERY_SECRET]) {
@@ -48,7 +47,7 @@ function readRows({ file }: TestDaemon, sql: string): readonly Readonly<Record<s
   }
 }
 
-/** Asks again and again, on one connection for as long as the server keeps it. */
+/** Sends requests on one connection, and on another if the server closes it. */
 function createAsker(t: TestContext, daemon: TestDaemon) {
   let connection: RawConnection | null = null;
   return async (request: RawRequest): Promise<Answer> => {
@@ -61,7 +60,7 @@ function createAsker(t: TestContext, daemon: TestDaemon) {
   };
 }
 
-/** Posts tasks a hundred at a time and shows what became of each. */
+/** Posts tasks, a hundred at a time; returns their status codes. */
 async function postAll(
   ask: (request: RawRequest) => Promise<Answer>,
   daemon: TestDaemon,
@@ -86,7 +85,7 @@ function webhookTasks(url: string, tag: string | null = null): readonly object[]
   ];
 }
 
-/** Every stored target is public by the second reading, and there are as many as were accepted. */
+/** Every accepted target is stored and is public by a second implementation of the rules. */
 function assertTargetsPublic(daemon: TestDaemon, codes: readonly (number | undefined)[]): void {
   const rows = readRows(daemon, "SELECT url, host FROM deliveries");
   assert.equal(rows.length, codes.filter((code) => code === 20100).length);
@@ -97,52 +96,12 @@ function assertTargetsPublic(daemon: TestDaemon, codes: readonly (number | undef
   }
 }
 
-test("the second check of public targets separates public from other targets", () => {
-  const publicUrls = [
-    [
-      "http://h.example/",
-      "https://a.b.example:8443/x?y#",
-      "http://8.8.8.8/",
-      "http://[2606:4700::1]/",
-    ],
-    ["http://[::ffff:808:808]/", "http://[64:ff9b::808:808]/", "http://127.example/"],
-  ].flat();
-  for (const url of publicUrls) assert.equal(publicTargetFault(url.replace("#", "")), null, url);
-  const others = [
-    [
-      "http://127.0.0.1/",
-      "http://10.0.0.1:80/",
-      "http://[::1]/",
-      "http://[::ffff:7f00:1]/",
-      "http://a/",
-    ],
-    ["http://[64:ff9b::a00:1]/", "http://[fe80::1]/", "http://[2001:db8::1]/", "http://localhost/"],
-    [
-      "http://a.internal/",
-      "http://2130706433/",
-      "http://0x7f.1/",
-      "http://h.example",
-      "ftp://h.example/",
-    ],
-    ["http://H.example/", "http://h.example./", "http://u@h.example/", "http://h.example/#x"],
-    ["http://[2606:4700::5efe:a00:1]/", "http://168.63.129.16/", "http://h.example:0/"],
-  ].flat();
-  for (const url of others) assert.notEqual(publicTargetFault(url), null, url);
-});
-
-test("600 random and mutated bodies get a response of the contract, never 5xx", async (t) => {
+test("200 random and mutated bodies get a response of the contract, never 5xx", async (t) => {
   const daemon = await startStrict(t);
   const send = createAsker(t, daemon);
   const json = fc.json({ maxDepth: 4 });
   const name = fc.constantFrom(
-    "type",
-    "tag",
-    "priority",
-    "start_at",
-    "marketplace",
-    "input",
-    "x",
-    "__proto__",
+    ..."type tag priority start_at marketplace input x __proto__".split(" "),
   );
   const task = fc.dictionary(fc.oneof(name, fc.string()), fc.jsonValue({ maxDepth: 3 }), {
     maxKeys: 5,
@@ -172,61 +131,35 @@ test("600 random and mutated bodies get a response of the contract, never 5xx", 
     const { code } = await send({ method: "POST", target: TASK_POST, headers, body: sent });
     assert.ok([20000, 40006, 40502, 40503].includes(code ?? 0), String(code));
   });
-  await fc.assert(answersAny, { seed: SEED, numRuns: 600 });
+  await fc.assert(answersAny, { seed: SEED, numRuns: 200 });
   await assertQuiet(daemon);
 });
 
-test("400 requests with random methods, targets and headers get a response of the contract", async (t) => {
+test("150 requests with random methods, targets and headers get a response of the contract", async (t) => {
   const daemon = await startStrict(t);
   const token = fc.stringMatching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,20}$/);
   const known = fc.constantFrom(
-    ...[
-      "Authorization",
-      "Content-Type",
-      "Content-Encoding",
-      "Host",
-      "Expect",
-      "Connection",
-      "Accept",
-    ],
-    ...["Upgrade", "TE", "Trailer", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Cookie"],
-    ...["Range", "If-Match", "Via", "X-HTTP-Method-Override", "Proxy-Authorization", "__proto__"],
+    ..."Authorization Content-Type Content-Encoding Host Expect Connection Accept Upgrade TE".split(
+      " ",
+    ),
+    ..."Trailer X-Forwarded-Host X-Forwarded-Proto Forwarded Cookie Range If-Match Via".split(" "),
+    ..."X-HTTP-Method-Override Proxy-Authorization __proto__".split(" "),
   );
   const framing = /^(content-length|transfer-encoding)$/i;
   const value = fc.oneof(
     fc.string({ maxLength: 60 }),
     fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]{0,60}$/),
     fc.constantFrom(
-      "close",
-      "upgrade",
-      "websocket",
-      "100-continue",
-      "a:99999",
-      "[::::]",
-      "*",
-      "gzip",
-      "",
-    ),
-    fc.constantFrom(
-      bearer(daemon).slice(15),
-      "application/json",
-      "Basic Og==",
-      "identity",
-      "1.2.3.4.5",
+      ..."close upgrade websocket 100-continue a:99999 [::::] * gzip identity 1.2.3.4.5".split(" "),
+      ...["", "application/json", "Basic Og==", bearer(daemon).slice(15)],
     ),
   );
   const line = fc
     .tuple(fc.oneof({ arbitrary: known, weight: 3 }, { arbitrary: token, weight: 1 }), value)
     .filter(([name]) => !framing.test(name))
     .map(([name, text]) => `${name}: ${text.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, "")}`);
-  const path = fc.constantFrom(
-    TASK_POST,
-    TASKS_READY,
-    "/livez",
-    "/readyz",
-    "/v1/tasks/task_get/",
-    "/",
-  );
+  const paths = [TASK_POST, TASKS_READY, "/livez", "/readyz", "/v1/tasks/task_get/", "/"];
+  const path = fc.constantFrom(...paths);
   const tail = fc.stringMatching(/^[\x21\x24-\x7e]{0,40}$/);
   const target = fc.oneof(
     fc.tuple(path, tail).map((parts) => parts.join("")),
@@ -249,44 +182,18 @@ test("400 requests with random methods, targets and headers get a response of th
       assert.ok(response.status < 500);
     },
   );
-  await fc.assert(answersAny, { seed: SEED, numRuns: 400 });
+  await fc.assert(answersAny, { seed: SEED, numRuns: 150 });
   await assertQuiet(daemon);
 });
 
-test("300 random byte sequences get a response of the contract or none", async (t) => {
+test("100 random byte sequences get a response of the contract or none", async (t) => {
   const daemon = await startStrict(t);
   const pieces = fc.constantFrom(
-    ...[
-      "GET ",
-      "POST ",
-      "/livez",
-      TASK_POST,
-      " HTTP/1.1",
-      " HTTP/1.0",
-      "\r\n",
-      "\r\n\r\n",
-      "\n",
-      "\r",
-    ],
-    ...["Host: a", "Content-Length: 2", "Content-Length: 1000", "Transfer-Encoding: chunked", "{}"],
-    ...[
-      bearer(daemon),
-      JSON_TYPE,
-      "0\r\n\r\n",
-      "2\r\n{}\r\n",
-      "\0",
-      ":",
-      " ",
-      "\t",
-      "Connection: close",
-    ],
-    ...[
-      "ffffffffffffffff\r\n",
-      "Transfer-Encoding: x",
-      "Upgrade: h2c",
-      "Expect: 100-continue",
-      "*",
-    ],
+    ...["GET ", "POST ", "/livez", TASK_POST, " HTTP/1.1", " HTTP/1.0", "\r\n", "\r\n\r\n", "\n"],
+    ...["\r", "Host: a", "Content-Length: 2", "Content-Length: 1000", "Transfer-Encoding: chunked"],
+    ...["{}", bearer(daemon), JSON_TYPE, "0\r\n\r\n", "2\r\n{}\r\n", "\0", ":", " ", "\t", "*"],
+    ...["Connection: close", "ffffffffffffffff\r\n", "Transfer-Encoding: x", "Upgrade: h2c"],
+    "Expect: 100-continue",
   );
   const noise = fc
     .uint8Array({ maxLength: 40 })
@@ -309,22 +216,22 @@ test("300 random byte sequences get a response of the contract or none", async (
     assert.doesNotMatch(said, /^HTTP\/1\.1 5/m);
     if (/\bHTTP\/1\.1 4\d\d /.test(said)) assert.match(said, /"status_code":4\d{4}/);
   });
-  await fc.assert(endsAny, { seed: SEED, numRuns: 300 });
+  await fc.assert(endsAny, { seed: SEED, numRuns: 100 });
   await assertQuiet(daemon);
 });
 
-test("2,000 random URLs as postback and pingback store only public targets", async (t) => {
+test("600 random URLs as postback and pingback store only public targets", async (t) => {
   const daemon = await startStrict(t);
-  const urls = fc.sample(hostileUrl(), { seed: SEED, numRuns: 2000 });
+  const urls = fc.sample(hostileUrl(), { seed: SEED, numRuns: 600 });
   const tags = fc.sample(fc.string({ unit: "grapheme", maxLength: 20 }), {
     seed: SEED,
-    numRuns: 2000,
+    numRuns: 600,
   });
   const tasks = urls.flatMap((url, i) => webhookTasks(url, tags[i]));
   const codes = await postAll(createAsker(t, daemon), daemon, tasks);
 
-  assert.ok(codes.filter((code) => code === 20100).length > 200);
-  assert.ok(codes.filter((code) => code === 40501).length > 1000);
+  assert.ok(codes.filter((code) => code === 20100).length > 60);
+  assert.ok(codes.filter((code) => code === 40501).length > 300);
   assertTargetsPublic(daemon, codes);
   await assertQuiet(daemon);
 });
@@ -332,38 +239,15 @@ test("2,000 random URLs as postback and pingback store only public targets", asy
 test("placeholders do not change the target of a URL", async (t) => {
   const daemon = await startStrict(t);
   const tags = [
-    [
-      "127.0.0.1",
-      "localhost",
-      "evil.example",
-      "@10.0.0.1",
-      "a:80@10.0.0.1",
-      "10.0.0.1/",
-      "[::1]",
-      "#",
-    ],
-    ["..", ".", "%2e%2e", "\\", "?", "&x=", " ", "é😀", "$id", "$tag", "", "$&", "x".repeat(255)],
+    "127.0.0.1 localhost evil.example @10.0.0.1 a:80@10.0.0.1 10.0.0.1/ [::1] # .. .".split(" "),
+    ["%2e%2e", "\\", "?", "&x=", " ", "é😀", "$id", "$tag", "", "$&", "x".repeat(255)],
   ].flat();
   const templates = [
     ["http://$tag/", "http://$tag.example/", "http://h.example$tag/", "http://h.example:$tag/"],
-    [
-      "$tag",
-      "http$tag://h.example/",
-      "http://$tag@h.example/",
-      "http://127.0.0.$tag/",
-      "http://$id/",
-    ],
-    [
-      "http://h.example/$tag",
-      "http://h.example/?$tag=$id",
-      "http://[$tag]/",
-      "http://h.example/#$tag",
-    ],
-    [
-      `http://h.example/${"$tag".repeat(500)}`,
-      "http://h.example/$tag/$tag/..",
-      "http://$id.example/",
-    ],
+    ["$tag", "http$tag://h.example/", "http://$tag@h.example/", "http://127.0.0.$tag/"],
+    ["http://h.example/$tag", "http://h.example/?$tag=$id", "http://[$tag]/", "http://$id/"],
+    ["http://h.example/#$tag", "http://h.example/$tag/$tag/..", "http://$id.example/"],
+    [`http://h.example/${"$tag".repeat(500)}`],
   ].flat();
   const tasks = tags.flatMap((tag) => templates.flatMap((url) => webhookTasks(url, tag)));
   const codes = await postAll(createAsker(t, daemon), daemon, tasks);

@@ -45,7 +45,7 @@ test("a repeated key and body returns the stored response byte for byte, and no 
   const first = await post(daemon);
   assert.deepEqual([first.status, isReplay(first)], [200, false]);
   assert.match(first.text, /"tasks_error":1/);
-  // The answer is that of the post, however far its tasks have come since.
+  // The stored response has the tasks as they were posted.
   await daemon.daemon.idle();
   clock.advance(60_000);
   for (let i = 0; i < 3; i++) {

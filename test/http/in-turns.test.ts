@@ -7,7 +7,7 @@ import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { apiOperations } from "./operation-cases.ts";
 
-test("between two steps of long work everything else has its turn", async () => {
+test("other tasks run between two steps of long work", async () => {
   const seen: string[] = [];
   function* work(): Generator<void, string> {
     for (const step of ["a", "b", "c"]) {
@@ -22,7 +22,7 @@ test("between two steps of long work everything else has its turn", async () => 
   assert.deepEqual(seen, ["a", "after a", "b", "after b", "c", "after c"]);
 });
 
-test("an error of a step is the work's", async () => {
+test("an error of a step rejects the work", async () => {
   // It fails at its second step.
   function* work(): Generator<void, string> {
     yield;
@@ -32,7 +32,7 @@ test("an error of a step is the work's", async () => {
   await assert.rejects(inTurns(work()), /no page/);
 });
 
-test("the API's document and its reference are made in many steps, a small part of the page in each", async () => {
+test("the document and its reference are made in many small steps", async () => {
   const document = await inTurns(openApiDocument(apiOperations(), "1"));
 
   const pieces = [...referencePieces(document as unknown as ShownDocument, "/style.css")];
@@ -43,7 +43,7 @@ test("the API's document and its reference are made in many steps, a small part 
   assert.ok(largest < length / 10, `${largest} of ${length} characters in one piece`);
 });
 
-test("whoever asks for the reference while it is made gets the same page", async (t) => {
+test("concurrent requests for the reference get the same page", async (t) => {
   const { url } = await startTestDaemon(t);
   const ask = async (target: string) => (await exchange(url, { target })).body.toString();
 

@@ -10,7 +10,7 @@ import { request } from "./task-requests.ts";
 const LARGE = "\u4e2d\u{1f600}x".repeat(40_000);
 
 clusterTest(
-  "a large task is answered as a small one is: length, tag, HEAD, 304, and it is collected once",
+  "a large task has length, tag, HEAD and 304 as a small one, and is collected once",
   async (t) => {
     const daemon = await startTestDaemon(t);
     const { tasks } = await daemon.post({ type: "echo", input: { LARGE } });
@@ -42,7 +42,7 @@ clusterTest(
   },
 );
 
-test("what never changes is sent from one buffer, whole to everybody, with its length and its tag", async (t) => {
+test("a constant response is whole for each request, with its length and its tag", async (t) => {
   const daemon = await startTestDaemon(t);
   for (const target of [
     "/openapi.json",

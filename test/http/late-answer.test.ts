@@ -11,7 +11,7 @@ import { revokeKeysOf } from "./account.ts";
 import { ask, bearer, posting, taskGet, toAnswer } from "./answer.ts";
 import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 
-/** What a request is told that was let in, and whose credentials were refused before its answer. */
+/** Responses to admitted requests whose credentials are refused before the response. */
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
@@ -24,14 +24,14 @@ async function start(t: TestContext) {
 
 type Setup = Awaited<ReturnType<typeof start>>;
 
-/** A request for the task that is held until it has ended, taken up when this settles. */
+/** Sends a request that waits for the task; settles when the daemon waits. */
 async function startWaiting(
   t: TestContext,
   { clock, daemon, id }: Setup,
   headers: readonly string[],
 ) {
   const asked: RawRequest = { target: taskGet(id), headers: [...headers, "Prefer: wait=60"] };
-  // The use of credentials is written a minute after the first one: that timer is not the one to wait for.
+  // The first use of credentials starts a timer of its own.
   await ask(daemon.url, { target: taskGet(id), headers });
   const timers = clock.pending().length;
   const connection = await openRaw(t, daemon.url);
@@ -67,7 +67,7 @@ const REFUSALS: Readonly<
 };
 
 for (const [what, [code, refuse]] of Object.entries(REFUSALS)) {
-  test(`a wait whose ${what} meanwhile is answered like the next request, and collects nothing`, async (t) => {
+  test(`a wait whose ${what} meanwhile is ${code} and collects nothing`, async (t) => {
     const setup = await start(t);
     const waiting = await startWaiting(t, setup, [bearer(setup.daemon)]);
     await atStore(setup.daemon.file, refuse);
@@ -77,11 +77,11 @@ for (const [what, [code, refuse]] of Object.entries(REFUSALS)) {
 
     assert.equal(late.code, code);
     assert.equal(headerLines(late.response, "www-authenticate").length, 2);
-    // Of an account that is disabled nothing is run.
+    // No task of a disabled account runs.
     assert.equal(await isReady(setup), code === 40101);
   });
 
-  test(`a wait in vain whose ${what} meanwhile is refused too`, async (t) => {
+  test(`a wait that times out after its ${what} is ${code}`, async (t) => {
     const setup = await start(t);
     const waiting = await startWaiting(t, setup, [bearer(setup.daemon)]);
     await atStore(setup.daemon.file, refuse);
@@ -91,7 +91,7 @@ for (const [what, [code, refuse]] of Object.entries(REFUSALS)) {
   });
 }
 
-test("a wait whose session ended meanwhile is 40100, and takes the cookie away", async (t) => {
+test("a wait whose session ended is 40100 and removes the cookie", async (t) => {
   const setup = await start(t);
   const { url, file } = setup.daemon;
   const { secret, hash } = newSessionSecret();
@@ -110,7 +110,7 @@ test("a wait whose session ended meanwhile is 40100, and takes the cookie away",
   assert.match(headerOf(late.response, "set-cookie") ?? "", /Max-Age=0/);
 });
 
-test("a wait of the operator whose session ended meanwhile is 40100", async (t) => {
+test("a wait of the operator whose session ended is 40100", async (t) => {
   const setup = await start(t);
   const { url, file } = setup.daemon;
   const secret = await createOperatorSession(file, NOW);
@@ -122,12 +122,12 @@ test("a wait of the operator whose session ended meanwhile is 40100", async (t) 
   assert.equal((await waiting.answered()).code, 40100);
 });
 
-test("a body that takes its time counts only if its key is still good when it is whole", async (t) => {
+test("a slow body is refused if its key was revoked meanwhile", async (t) => {
   const { clock, daemon } = await start(t);
   const whole = toBytes(posting(daemon, '{"input":"late"}'));
   const connection = await openRaw(t, daemon.url);
   connection.send(whole.subarray(0, -1));
-  // By the third answer the daemon has taken up what came on other connections before.
+  // At the third response the daemon has read the earlier requests of other connections.
   for (let i = 0; i < 3; i++) await ask(daemon.url, {});
   await atStore(daemon.file, (store) => revokeKeysOf(store, "tester", NOW));
   clock.advance(2000);

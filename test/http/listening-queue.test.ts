@@ -25,7 +25,7 @@ const isTold = existsSync(ALLOWED) && Number(readFileSync(ALLOWED, "latin1")) >=
 const skip = isTold ? false : "needs Linux, and a kernel that lets so many wait";
 
 test(
-  "six hundred connections that come in one moment wait to be let in, and none is turned away",
+  "six hundred simultaneous connections wait in the listening queue",
   { skip },
   async (t: TestContext) => {
     const { url } = await startRing(t);

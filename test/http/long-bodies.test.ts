@@ -6,26 +6,26 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask, bearer, JSON_TYPE, posting, TASK_POST, type Answer } from "./answer.ts";
 import { askAsWorker, createTestWorker, WORKER_OPERATIONS } from "./worker-requests.ts";
 
-/** Bodies over 64 KiB, which are parsed by a thread of their own. */
+/** Bodies over 64 KiB, which the parser thread parses. */
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const SHORT_BYTES_MAX = 64 * 1024;
 const LEASE = `"id":"01890a5d-ac96-774b-bcce-b302099a8057","lease_id":"x"`;
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}/g;
 
-/** All that a client is told but what is new each time. */
+/** A response without its new ids. */
 function told({ response }: Answer): unknown {
-  // A body that ends too early ends later when it is drawn out.
+  // The place of an early end differs.
   const text = response.body.toString().replace(/ \(line \d+, column \d+\)/u, "");
   return [response.status, text.replaceAll(UUID, "ID")];
 }
 
-/** The same as far as JSON goes, so that it is no short body any more. */
+/** The same JSON with more than 64 KiB. */
 function drawnOut(body: string): string {
   return body + " ".repeat(SHORT_BYTES_MAX);
 }
 
-test("a long body is answered as a short one that says the same, whatever is wrong with it", async (t) => {
+test("a long body and an equal short body get the same response", async (t) => {
   const toml = `[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n[limits]\ntasks_per_post = 2\n`;
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { toml, clock });
@@ -57,7 +57,7 @@ test("a long body is answered as a short one that says the same, whatever is wro
   }
 });
 
-test("a long body with an Idempotency-Key is answered the same again, and another one is 42200", async (t) => {
+test("a long body with an Idempotency-Key is replayed, and another body is 42200", async (t) => {
   const daemon = await startTestDaemon(t);
   const headers = [bearer(daemon), JSON_TYPE, "Idempotency-Key: k"];
   const post = (body: string) =>
@@ -70,7 +70,7 @@ test("a long body with an Idempotency-Key is answered the same again, and anothe
   assert.equal((await post(`[`)).code, 40503);
 });
 
-test("a body over 64 KiB is not parsed by the thread that answers requests, and one of 64 KiB is", async (t) => {
+test("a body over 64 KiB is parsed by another thread, a body of 64 KiB is not", async (t) => {
   const daemon = await startTestDaemon(t);
   const parse = t.mock.method(JSON, "parse");
   const isParsedHere = async (bytes: number): Promise<boolean> => {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { Arrivals, type EventLoop, TurnQueue, shareTurns } from "../../src/http/admission/turns.ts";
 
-/** A loop that goes round when it is told to. */
+/** An event loop that the test turns. */
 class HandLoop implements EventLoop {
   time = 0;
   #calls: (() => void)[] = [];
@@ -18,7 +18,7 @@ class HandLoop implements EventLoop {
     this.#calls.push(callback);
   }
 
-  /** False when nothing was asked for. */
+  /** False if no callback was waiting. */
   round(): boolean {
     const calls = this.#calls.splice(0);
     for (const call of calls) call();
@@ -57,14 +57,14 @@ function startTurns({ costMs }: { readonly costMs: number }) {
     listener(request, new ServerResponse(request));
   }
 
-  /** What is begun while the loop goes round once. */
+  /** The requests that start in one turn of the loop. */
   function round(): readonly string[] {
     const before = begun.length;
     loop.round();
     return begun.slice(before);
   }
 
-  /** Everything that is begun until nothing waits. */
+  /** The requests that start until no request waits. */
   function rest(): readonly string[] {
     const before = begun.length;
     while (loop.round()) continue;
@@ -74,7 +74,7 @@ function startTurns({ costMs }: { readonly costMs: number }) {
   return { arrivals, begun, loop, round, rest, send, sockets };
 }
 
-test("a request that comes alone is begun at once, and so is the next one a turn later", () => {
+test("a single request starts immediately, and so does the next one a turn later", () => {
   const { begun, round, send } = startTurns({ costMs: 1000 });
   send({ name: "first" });
   assert.deepEqual(begun, ["first"]);
@@ -83,11 +83,11 @@ test("a request that comes alone is begun at once, and so is the next one a turn
   assert.deepEqual(begun, ["first", "second"]);
 });
 
-test("in one turn of the loop requests are begun for 5 ms, and no turn passes without one", () => {
+test("requests start for 5 ms in one turn of the loop, and at least one starts", () => {
   const { begun, rest, round, send } = startTurns({ costMs: 1 });
   for (let i = 1; i <= 12; i++) send({ name: String(i) });
   assert.deepEqual(begun, ["1", "2", "3", "4", "5"]);
-  // The turn ends, and only then the next one begins.
+  // The next requests start in the next turn.
   assert.deepEqual(round(), []);
   assert.deepEqual(round(), ["6", "7", "8", "9", "10"]);
   assert.deepEqual(rest(), ["11", "12"]);
@@ -99,7 +99,7 @@ test("in one turn of the loop requests are begun for 5 ms, and no turn passes wi
   assert.deepEqual(turns, [0, 1, 0, 1]);
 });
 
-test("who comes while others wait waits behind nobody but one of each", () => {
+test("a new client waits behind one request of each other client", () => {
   const { rest, round, send } = startTurns({ costMs: 5 });
   const flood = { address: "192.0.2.1" };
   for (let i = 0; i < 50; i++) send({ ...flood, name: `flood ${i}` });
@@ -119,21 +119,21 @@ test("who comes while others wait waits behind nobody but one of each", () => {
   assert.equal(order.length, 53);
 });
 
-test("many addresses of one IPv6 network take the turns of one", () => {
+test("addresses of one IPv6 network share one turn", () => {
   const { rest, send } = startTurns({ costMs: 5 });
   for (let i = 0; i < 50; i++) send({ name: `flood ${i}`, address: `2001:db8::${i}` });
   send({ name: "other", address: "2001:db8:0:1::1" });
   assert.ok(rest().indexOf("other") <= 1);
 });
 
-test("of a client that has gone while it waited nothing is begun, and the others have their turns", () => {
+test("a request of a disconnected client does not start", () => {
   const { rest, send, sockets } = startTurns({ costMs: 5 });
   for (const name of ["first", "gone", "last"]) send({ name });
   sockets.get("gone")?.destroy();
   assert.deepEqual(rest(), ["last"]);
 });
 
-test("more than are begun in one round are all begun in the end", () => {
+test("all requests beyond one round start later", () => {
   const { begun, rest, send } = startTurns({ costMs: 0.01 });
   for (let i = 0; i < 2000; i++) send({ name: String(i) });
   const ahead = begun.length;
@@ -145,7 +145,7 @@ test("more than are begun in one round are all begun in the end", () => {
   );
 });
 
-/** A new connection in each turn of the loop, of `turnMs`, for so many turns; answers what is begun in each of them. */
+/** Opens a connection in each turn of the loop; returns the number of requests that start in each turn. */
 function flood(
   { arrivals, loop, round }: ReturnType<typeof startTurns>,
   { turns, turnMs }: { readonly turns: number; readonly turnMs: number },
@@ -157,7 +157,7 @@ function flood(
   });
 }
 
-test("a connection that comes alone keeps no request waiting, nor do two", () => {
+test("one or two new connections delay no request", () => {
   const turns = startTurns({ costMs: 1 });
   turns.arrivals.note();
   turns.round();
@@ -169,7 +169,7 @@ test("a connection that comes alone keeps no request waiting, nor do two", () =>
   assert.deepEqual(turns.begun, ["over the first", "over the second"]);
 });
 
-test("while connections come in one after the other, requests have their turn after 3 ms of them", () => {
+test("requests start after 3 ms of new connections", () => {
   const turns = startTurns({ costMs: 5 });
   flood(turns, { turns: 2, turnMs: 1 });
   for (let i = 1; i <= 4; i++) turns.send({ name: String(i) });
@@ -186,7 +186,7 @@ test("while connections come in one after the other, requests have their turn af
   );
 });
 
-test("however long a turn of the loop takes, connections and requests both come on", () => {
+test("connections and requests both progress in long turns of the loop", () => {
   const turns = startTurns({ costMs: 50 });
   flood(turns, { turns: 2, turnMs: 50 });
   for (let i = 1; i <= 5; i++) turns.send({ name: String(i) });
@@ -195,7 +195,7 @@ test("however long a turn of the loop takes, connections and requests both come 
   assert.ok(begun.filter((count) => count === 0).length >= 5);
 });
 
-test("when no more connections come, what waited is begun", () => {
+test("waiting requests start when no more connections come", () => {
   const turns = startTurns({ costMs: 1 });
   flood(turns, { turns: 3, turnMs: 0 });
   turns.send({ name: "waiting" });
@@ -203,7 +203,7 @@ test("when no more connections come, what waited is begun", () => {
   assert.deepEqual(turns.rest(), ["waiting"]);
 });
 
-test("what is to be done afterwards waits for the connections that come in, and no longer than 3 ms", () => {
+test("deferred work waits for new connections for 3 ms at most", () => {
   const turns = startTurns({ costMs: 1 });
   const { arrivals, loop } = turns;
   let doneAt: number | null = null;
@@ -219,7 +219,7 @@ test("what is to be done afterwards waits for the connections that come in, and 
   assert.ok(doneAt !== null && doneAt - from >= 2 && doneAt - from <= 6, String(doneAt));
 });
 
-test("a queue of turns gives out what was put in, in turn by every key", () => {
+test("a queue of turns returns its items in turn by every key", () => {
   const queue = new TurnQueue<string>();
   const put = (...names: readonly string[]) => {
     for (const name of names) queue.push(name, [name[0] ?? "", name[1] ?? ""]);

@@ -55,7 +55,7 @@ test("the linter finds no problem in the document", async (t) => {
 
 test("the document has every operation of the table and no other", async (t) => {
   const { document } = await startDocumented(t);
-  // Nothing of this is used before a request comes.
+  // Only requests use the dependencies.
   const table = operations({
     ...{ limits: { tasksPerPost: 100 }, marketplaces: [], servesDashboard: true },
     webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
@@ -115,7 +115,7 @@ test("every status code is in the table of codes and at each operation that retu
   const all = placedOperations(document);
   const atRequests = new Set(all.flatMap(codesOf));
   const onTasks = new Set(all.flatMap(exampleTaskCodes));
-  // An unknown path and a wrong method are no operation's; and one is of daemons for development.
+  // Codes of unknown paths, of other methods and of development.
   const nowhere = new Set([40500, 40800]);
 
   const table = String(document.components.schemas["StatusCode"]?.["description"]);
@@ -130,7 +130,7 @@ test("every status code is in the table of codes and at each operation that retu
   for (const code of onTasks) assert(tasks.includes(`| ${code} |`), String(code));
 });
 
-/** Says with which code each request was answered, after holding the answer against the document. */
+/** The code of each response, after a check against the document. */
 async function codesAnswered(
   daemon: DocumentedDaemon,
   requests: readonly DocumentedRequest[],
@@ -142,10 +142,10 @@ async function codesAnswered(
   return codes;
 }
 
-// Nobody can have the credentials of these examples.
+// The credentials of these examples do not exist.
 const REFUSED: ReadonlySet<string> = new Set(["signIn", "signInByLink"]);
 
-// What stands for a cursor where the document can show none: a page gives it out, to one account.
+// A valid cursor is sealed for one account, so the document has no example.
 const NO_CURSOR = "cursor=sample";
 
 /** Enough for workers to claim: a claim that finds nothing waits, and here the clock stands still. */
@@ -158,7 +158,7 @@ test("every example request of the document works, and its response fits", async
   await queueForWorkers(daemon);
   for (const operation of placedOperations(document)) {
     for (const request of requestsOf(operation)) {
-      // What is cancelled must not have ended, and what is sent again must have.
+      // A task must not have ended for a cancel, and must have ended for a redelivery.
       const state = operation.operationId === "redeliver" ? "finished" : "unfinished";
       const params = await existingThings(daemon, operation, state);
       const response = await send(daemon, { ...request, params });

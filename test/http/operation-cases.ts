@@ -153,7 +153,7 @@ interface Unknown {
   readonly same: readonly Parts[];
 }
 
-/** The request of these parts. */
+/** The request with these parts. */
 export function toRequest({ method, path, query, body, ...lines }: Parts): RawRequest {
   const headers = [...lines.host, ...lines.credentials, ...lines.media, ...lines.others];
   const request = { method, target: path + query, host: false as const, headers };

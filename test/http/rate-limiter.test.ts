@@ -11,14 +11,14 @@ function setUp(options: { readonly limit?: number; readonly entriesMax?: number 
   return { clock, limiter, isAllowed };
 }
 
-test("counts each key by itself", () => {
+test("counts each key separately", () => {
   const { isAllowed } = setUp();
 
   assert.deepEqual([isAllowed("a"), isAllowed("a"), isAllowed("a")], [true, true, false]);
   assert.deepEqual([isAllowed("b"), isAllowed("__proto__")], [true, true]);
 });
 
-test("allows its part of a limit that nodes share, rounded up, as many as there are now", () => {
+test("allows the node's part of a shared limit, rounded up, for the current number of nodes", () => {
   const clock = createFakeClock({ now: 0 });
   let count = 3;
   const limiter = new RateLimiter({ limit: 10, windowMs: 60_000, clock, nodes: () => count });
@@ -37,7 +37,7 @@ test("allows its part of a limit that nodes share, rounded up, as many as there 
   assert.equal(allowed("a"), 4);
 });
 
-test("allows at once what is within the limit of all nodes, and not twice", () => {
+test("allows a burst within the limit of all nodes once", () => {
   const clock = createFakeClock({ now: 0 });
   const limiter = new RateLimiter({ limit: 10, windowMs: 60_000, clock, nodes: () => 4 });
   assert.equal(limiter.count("a", { events: 11 }).isAllowed, false);
@@ -45,13 +45,13 @@ test("allows at once what is within the limit of all nodes, and not twice", () =
   assert.equal(limiter.count("a", { events: 1 }).isAllowed, false);
 });
 
-test("no limit stays no limit, however many nodes there are", () => {
+test("a limit of 0 is unlimited with any number of nodes", () => {
   const clock = createFakeClock({ now: 0 });
   const limiter = new RateLimiter({ limit: 0, windowMs: 60_000, clock, nodes: () => 4 });
   assert.deepEqual(limiter.count("a", { events: 9 }).limit, 0);
 });
 
-test("allows a key again when its own window has ended", () => {
+test("allows a key again after its own window", () => {
   const { clock, isAllowed } = setUp();
   isAllowed("a");
   clock.advance(30_000);
@@ -65,7 +65,7 @@ test("allows a key again when its own window has ended", () => {
   assert.equal(isAllowed("b"), false);
 });
 
-test("is not moved by an administrator who sets the clock", () => {
+test("does not change with the machine's clock", () => {
   const { clock, isAllowed } = setUp();
   isAllowed("a");
   isAllowed("a");
@@ -76,7 +76,7 @@ test("is not moved by an administrator who sets the clock", () => {
   assert.equal(isAllowed("a"), false);
 });
 
-test("remembers no more keys than it may, and puts out the oldest", () => {
+test("keeps a limited number of keys and drops the oldest", () => {
   const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 3 });
   for (const key of ["a", "b", "c"]) {
     isAllowed(key);
@@ -89,7 +89,7 @@ test("remembers no more keys than it may, and puts out the oldest", () => {
   assert.equal(isAllowed("a"), true);
 });
 
-test("puts out what has ended before what has not", () => {
+test("drops ended windows before open ones", () => {
   const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 3 });
   isAllowed("a");
   isAllowed("b");
@@ -103,7 +103,7 @@ test("puts out what has ended before what has not", () => {
   assert.deepEqual(["c", "d", "e"].map(isAllowed), [false, false, false]);
 });
 
-test("counts a key whose window began anew among the youngest", () => {
+test("a key with a new window is among the youngest", () => {
   const { clock, isAllowed } = setUp({ limit: 1, entriesMax: 2 });
   isAllowed("a");
   clock.advance(30_000);
@@ -116,7 +116,7 @@ test("counts a key whose window began anew among the youngest", () => {
   assert.deepEqual(["a", "c"].map(isAllowed), [false, false]);
 });
 
-test("does not forget a refused key because others come", () => {
+test("keeps a refused key while other keys come", () => {
   const { isAllowed } = setUp({ limit: 1, entriesMax: 10_000 });
   isAllowed("a");
 
@@ -125,7 +125,7 @@ test("does not forget a refused key because others come", () => {
   assert.equal(isAllowed("a"), false);
 });
 
-test("refuses nobody and remembers nothing where the limit is 0", () => {
+test("a limit of 0 refuses no key and keeps none", () => {
   const { limiter, isAllowed } = setUp({ limit: 0 });
 
   for (let i = 0; i < 100; i++) assert.equal(isAllowed("a"), true);
@@ -133,7 +133,7 @@ test("refuses nobody and remembers nothing where the limit is 0", () => {
   assert.deepEqual(rateLimitHeaders("requests", limiter.count("a")), {});
 });
 
-test("tells clients of the limit in structured fields", () => {
+test("the limit is sent in structured fields", () => {
   const { clock, limiter } = setUp();
   limiter.count("a");
   clock.advance(20_001);

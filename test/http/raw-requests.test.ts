@@ -12,46 +12,19 @@ import { TASKS_READY, toAnswer } from "./answer.ts";
 
 const CHUNKED = "Transfer-Encoding: chunked";
 
-// Hosts that a URL parser refuses, and others that have led servers astray.
+// Hosts that a URL parser refuses, and hosts that are known to confuse servers.
 const HOSTS = [
-  ["a:99999", "a:65536", "1.2.3.999", "1.2.3.4.5", "256.1", "0x.0x", "[::::]", "[1.2.3.4]", "[::1"],
-  [
-    "[",
-    "]",
-    "a:b",
-    ":",
-    ":80",
-    "a:",
-    "a:-1",
-    "a:00080",
-    "xn--a",
-    "a..b",
-    ".",
-    "-",
-    "_",
-    "a b",
-    "a\tb",
-  ],
-  [
-    "a/b",
-    "a?b",
-    "a#b",
-    "a\\b",
-    "a@b",
-    "u:p@a",
-    "a,b",
-    "a;b",
-    "%00",
-    "%zz",
-    "a%2fb",
-    "\xff",
-    "\xe2\x82\xac",
-  ],
-  ["evil.example", "localhost:1", "127.0.0.1:8787", "'", '"', "<x>", "{}", "$id", "__proto__", ""],
+  "a:99999 a:65536 1.2.3.999 1.2.3.4.5 256.1 0x.0x [::::] [1.2.3.4] [::1 [ ] a:b : :80 a: a:-1".split(
+    " ",
+  ),
+  "xn--a a..b . - _ a/b a?b a#b a\\b a@b u:p@a a,b a;b %00 %zz a%2fb ' \" <x> {} $id __proto__".split(
+    " ",
+  ),
+  ["evil.example", "127.0.0.1:8787", "", "a b", "a\tb", "\xff", "\xe2\x82\xac"],
   ["a".repeat(300), `${"a".repeat(70)}.b`, "1".repeat(15_000)],
 ].flat();
 
-// Paths that make it put the URL together from its parts anew.
+// Paths for which the URL is built from its parts.
 const PATHS = ["/livez", "/{}", "/%2e/livez", "/liv%65z", "/x?a='b'", "//x/%41", "/\\x", "/|^`"];
 
 test("no Host header changes a response", async (t) => {
@@ -273,9 +246,9 @@ test("a broken body after a pending request refuses neither", async (t) => {
   connection.send(Buffer.concat([toBytes(posting(daemon, "{}")), broken]));
   const rest = (await connection.closed()).toString();
 
-  // What the first one is answered must not be a refusal: its task is kept.
+  // The task of the first request is stored, so its response is not a refusal.
   assert.doesNotMatch(rest.split("HTTP/1.1 ")[1] ?? "", /^4/);
-  // The connection may end before that task is on disk; writes are made in their order, so it is before this one.
+  // Writes are made in their order: the task is stored before the next post.
   await daemon.post("{}");
   await daemon.daemon.idle();
   assert.equal((await daemon.ready()).tasks_count, 2);
@@ -339,31 +312,11 @@ function connectionsOf(server: Server): Promise<number> {
   );
 }
 
-test("slow headers, slow requests and idle connections have timeouts", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const server = await serverOf(t, daemon.url);
+test("idle connections end after one to two minutes, and a request has 100 headers at most", async (t) => {
+  const server = await serverOf(t, (await startTestDaemon(t)).url);
 
-  assert.equal(server.headersTimeout, 10_000);
-  assert.equal(server.requestTimeout, 30_000);
   assert.ok(server.keepAliveTimeout > 60_000 && server.keepAliveTimeout < 120_000);
   assert.equal(server.maxHeadersCount, 100);
-  assert.partialDeepStrictEqual(server, { connectionsCheckingInterval: 5000 });
-});
-
-test("a request over its timeout is 40000 and its connection is closed", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const server = await serverOf(t, daemon.url);
-  for (const bytes of ["GET /liv", "GET /livez HTTP/1.1\r\nHost: a\r\n"]) {
-    const accepted = new Promise<unknown>((resolve) => server.once("connection", resolve));
-    const connection = await openRaw(t, daemon.url);
-    connection.send(bytes);
-    const error = Object.assign(new Error("late"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
-    server.emit("clientError", error, await accepted);
-
-    const { body } = toAnswer(await connection.next());
-    assert.equal(body.errors?.[0]?.detail, "The request took too long to arrive.");
-    assert.equal((await connection.closed()).length, 0);
-  }
 });
 
 test("a client that disconnects within a request leaves no connection, no task and no complaint", async (t) => {
@@ -409,7 +362,7 @@ test("a post survives a client that disconnects before the response", async (t) 
   for (let i = 0; i < 20; i++) {
     const connection = await openRaw(t, daemon.url);
     connection.send(toBytes(posting(daemon, `{"tag":"${i}"}`)));
-    // The server has the request whole once it has answered the next one on another connection.
+    // After a response on another connection the server has read the whole request.
     await ask(daemon.url, posting(daemon, '{"tag":"seen"}'));
     connection.reset();
   }

@@ -39,10 +39,10 @@ function sentencesOf({ body }: Answer): readonly string[] {
   return [...errors, ...refused.map((task) => task.status_message)];
 }
 
-// Operations with a body for each limit; the sentences of most rules are the same for the others.
+// Most sentences are the same for all operations.
 const GENERIC: ReadonlySet<string> = new Set(["postTasks", "getTask", "createKey", "failTasks"]);
 
-/** Each sentence once, whatever name it quotes, with its first cause. */
+/** Each sentence once with its first cause; quoted names are ignored. */
 async function collect(tested: Tested) {
   const { cases, send } = tested;
   const causes = new Map<string, readonly [cause: string, sentence: string]>();

@@ -1,59 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { FieldsOf } from "../../src/api/operations.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { complaints } from "./answer.ts";
 import { cookieLine, createOperatorSession } from "./session-requests.ts";
-import { askAsWorker, createTestWorker } from "./worker-requests.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const NOW = Date.parse("2026-01-31T09:00:30.000Z");
 
-interface Day {
-  readonly posted: number;
-  readonly success: number | null;
-  readonly [name: string]: number | null;
-}
-
-interface Overview {
-  readonly tasks: Readonly<Record<string, number>>;
-  readonly day: Day;
-  readonly oldest_waiting_ms: number | null;
-  readonly attention: readonly {
-    readonly what: string;
-    readonly level: string;
-    readonly text: string;
-  }[];
-  readonly time: string;
-}
-
-interface Bucket {
-  readonly at: string;
-  readonly is_whole: boolean;
-  readonly p50_ms: number | null;
-  readonly p99_ms: number | null;
-  readonly [name: string]: unknown;
-}
-
-interface Series {
-  readonly from: string;
-  readonly to: string;
-  readonly step_ms: number;
-  readonly buckets: readonly Bucket[];
-  readonly limit_ms: number;
-}
-
-interface Hosts {
-  readonly since: string;
-  readonly hosts: readonly (Readonly<Record<string, unknown>> & {
-    readonly last_error: Readonly<Record<string, unknown>> | null;
-  })[];
-  readonly more: boolean;
-}
+type Overview = FieldsOf<"GET /v1/stats/overview">;
+type Series = FieldsOf<"GET /v1/stats/series">;
+type Hosts = FieldsOf<"GET /v1/stats/hosts">;
 
 async function read<Answer>(
   daemon: TestDaemon,
@@ -66,7 +28,7 @@ async function read<Answer>(
   const init = { headers: { ...credentials, ...headers } };
   const response = await fetch(`${daemon.url}/v1/stats/${path}`, init);
   assert.equal(response.status, 200, path);
-  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  // A test that reads a missing field fails.
   return (await response.json()) as Answer;
 }
 
@@ -161,7 +123,7 @@ test("posts, deliveries, retries and collections are counted", async (t) => {
 
 const LOOPBACK = '[webhooks]\nallow = ["127.0.0.0/8"]\n';
 
-/** Waits until an attempt of each has been recorded: each look is a request, and nothing else passes the time. */
+/** Waits until an attempt of each task is recorded. */
 async function recorded(daemon: TestDaemon, ids: readonly (string | undefined)[]): Promise<void> {
   for (const id of ids) await untilShown(daemon, id, /"outcome":"/);
 }
@@ -251,33 +213,6 @@ test("an overview is at most a second old, for each account", async (t) => {
 
 const WORKER_TYPES = '[types.print]\nrunner = "worker"\n[types.scan]\nrunner = "worker"\n';
 
-/** A worker of both types asks for the other one. */
-async function hearWorker({ file, url }: TestDaemon): Promise<void> {
-  const token = await createTestWorker(file, ["print", "scan"]);
-  await askAsWorker({ url, token }, "claim", { types: ["scan"], max: 1 });
-}
-
-test("a task that waits for more than a minute needs attention, a delayed task does not", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
-  await daemon.post({ type: "print", start_at: "2026-02-28T00:00:00Z" });
-  clock.advance(HOUR);
-  const calm = await read<Overview>(daemon, "overview");
-  assert.deepEqual([calm.oldest_waiting_ms, calm.attention], [null, []]);
-  await daemon.post({ type: "print" });
-  clock.advance(30_000);
-  await hearWorker(daemon);
-  clock.advance(31_000);
-  const { oldest_waiting_ms, attention, tasks } = await read<Overview>(daemon, "overview");
-  assert.equal(oldest_waiting_ms, 61_000);
-  assert.deepEqual(
-    attention.map(({ what }) => what),
-    ["waits_long"],
-  );
-  assert.match(attention[0]?.text ?? "", /, ask the operator to raise the type's concurrency/);
-  assert.partialDeepStrictEqual(tasks, { waiting: 1, delayed: 1, running: 0 });
-});
-
 test("a missing worker needs attention once for each viewer", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
@@ -335,7 +270,7 @@ test("the operator sees all accounts together, or one by its name", async (t) =>
   assert.equal((await read<Series>(daemon, "series", operator)).buckets.at(-1)?.["posted"], 3);
   const one = await read<Overview>(daemon, "overview", { ...operator, "x-account": "other" });
   assert.deepEqual([one.day.posted, one.attention], [1, []]);
-  // Whoever holds a key sees none of it.
+  // An account does not see them.
   assert.deepEqual((await read<Overview>(daemon, "overview")).attention, []);
   assert.deepEqual(complaints(daemon), []);
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { FieldsOf } from "../../src/api/operations.ts";
 import { startWithWorker } from "../flow/worker-client.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
@@ -16,12 +17,7 @@ const WORKER =
   '[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n[types.scan]\nrunner = "worker"\n';
 const PORTION = 1000;
 
-interface Cancelled {
-  readonly queued: number;
-  readonly running: number;
-  readonly dry_run: boolean;
-  readonly next_cursor: string | null;
-}
+type Cancelled = FieldsOf<"POST /v1/tasks/cancel">;
 
 async function cancelOnce(
   daemon: TestDaemon,

@@ -23,7 +23,7 @@ async function postOne(daemon: TestDaemon, task: object): Promise<string> {
   return tasks[0].id;
 }
 
-/** What task_get answers, character for character, without collecting. */
+/** The text of task_get without collecting. */
 async function shown(daemon: TestDaemon, id: string): Promise<string> {
   const { status, text } = await request(daemon, { target: taskGet(id, "?collect=false") });
   assert.equal(status, 200);

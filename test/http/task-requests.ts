@@ -70,7 +70,7 @@ function holdTypes(socketPath: string, mode: string): string {
 /** An answer's status, code and bytes. */
 export interface PlainAnswer {
   readonly status: number;
-  /** Null where there is no body. */
+  /** Null without a body. */
   readonly code: number | null;
   readonly text: string;
   readonly response: RawResponse;

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import fc from "fast-check";
@@ -81,7 +80,7 @@ test("the envelope of any task fits the schema of task_get", () => {
   );
 });
 
-test("the answer for any posted tasks fits the schema of task_post, and a page of any the list's", () => {
+test("the response of any post fits its schema, and so does any page of tasks", () => {
   fc.assert(
     fc.property(fc.array(task, { maxLength: 3 }), progress, (tasks, shown) => {
       const whole = tasks.map((each) => ({ code: each.statusCode, text: taskJson(each) }));
@@ -94,7 +93,7 @@ test("the answer for any posted tasks fits the schema of task_post, and a page o
   );
 });
 
-test("any task that a worker is given fits the schema of a claim", () => {
+test("any claimed task fits the schema of a claim", () => {
   const lease = fc.record({
     id,
     type: text,
@@ -112,11 +111,4 @@ test("any task that a worker is given fits the schema of a claim", () => {
       judge.assertFits(CLAIMED, JSON.parse(tasksEnvelope([item])));
     }),
   );
-});
-
-test("a member that the schema does not know is found", () => {
-  const [known = ""] = fc.sample(task, 1).map((each) => taskEnvelope(each));
-  const other = JSON.parse(known.replace('"runs":', '"starts":')) as unknown;
-
-  assert.match(String(judge.fault(ENVELOPE, other)), /runs/);
 });

@@ -14,7 +14,7 @@ const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 interface Setup {
   readonly clock: FakeClock;
   readonly daemon: TestDaemon;
-  /** A task that runs when it is told to: its start lies an hour ahead. */
+  /** A task that starts in an hour. */
   readonly id: string;
 }
 
@@ -34,12 +34,12 @@ function rawWaitFor(daemon: TestDaemon, id: string, prefer: string): RawRequest 
   return { target: taskGet(id), headers: [bearer(daemon), `Prefer: ${prefer}`] };
 }
 
-/** A request that has been taken up and waits. */
+/** Sends a request and resolves when the daemon waits. */
 async function startWaiting(
   { clock, daemon }: Pick<Setup, "clock" | "daemon">,
   asked: RawRequest,
 ): Promise<{ answer: Promise<PlainAnswer>; isAnswered: () => boolean }> {
-  // The use of a key is written a minute after the first one: that timer is not the one to wait for.
+  // The first use of a key starts a timer of its own.
   await request(daemon, { target: TASKS_READY });
   const timers = clock.pending().length;
   let isAnswered = false;
@@ -50,7 +50,7 @@ async function startWaiting(
   return { answer, isAnswered: () => isAnswered };
 }
 
-/** Lets an hour pass: the delayed task runs. */
+/** Advances an hour, so that the delayed task runs. */
 async function runOut({ clock, daemon }: Pick<Setup, "clock" | "daemon">): Promise<void> {
   clock.jump(3_600_000);
   await daemon.daemon.idle();
@@ -58,12 +58,12 @@ async function runOut({ clock, daemon }: Pick<Setup, "clock" | "daemon">): Promi
   await daemon.daemon.idle();
 }
 
-/** Comes back when what the daemon had to say before has been said. */
+/** Resolves when earlier responses were sent. */
 async function settle(daemon: TestDaemon): Promise<void> {
   for (let i = 0; i < 3; i++) await ask(daemon.url, {});
 }
 
-test("the answer is held until the task has ended, and is that of an ended task", async (t) => {
+test("a wait returns the ended task when the task ends", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { clock, toml: held.toml });
@@ -84,7 +84,7 @@ test("the answer is held until the task has ended, and is that of an ended task"
   assert.ok(!clock.pending().includes(30_000));
 });
 
-test("when the time is over the answer is the task as it is, and nothing is collected", async (t) => {
+test("a wait that times out returns the task as it is and collects nothing", async (t) => {
   const { clock, daemon, id } = await start(t);
   for (const seconds of [1, 30, 60]) {
     const asked = waitFor(id, `wait=${seconds}`);
@@ -103,7 +103,7 @@ test("when the time is over the answer is the task as it is, and nothing is coll
   assert.equal((await daemon.ready()).tasks_count, 1);
 });
 
-test("wait=0 answers at once, and a request that does not wait says nothing of it", async (t) => {
+test("wait=0 returns immediately, and a request without a wait has no Preference-Applied", async (t) => {
   const { daemon, id } = await start(t);
   const zero = await request(daemon, waitFor(id, "wait=0"));
   assert.equal(zero.header("preference-applied"), "wait=0");
@@ -112,7 +112,7 @@ test("wait=0 answers at once, and a request that does not wait says nothing of i
   assert.equal(plain.header("preference-applied"), null);
 });
 
-test("a wait that is no whole number of seconds up to 60 is 40000, for a task that has ended too, and collects nothing", async (t) => {
+test("an invalid wait is 40000, also for an ended task, and collects nothing", async (t) => {
   const { clock, daemon, id } = await start(t);
   const wrong = [
     ["wait=61", "wait=100", "wait=-1", "wait=+1", "wait=1.5", "wait=1e1", "wait=0x1", "wait=ten"],
@@ -133,7 +133,7 @@ test("a wait that is no whole number of seconds up to 60 is 40000, for a task th
   assert.equal((await daemon.ready()).tasks_count, 1);
 });
 
-test("other preferences are passed over, on the same line, on others and within quotes", async (t) => {
+test("other preferences are ignored on any line and within quotes", async (t) => {
   const { clock, daemon, id } = await start(t);
   const none = [
     ["respond-async", "return=minimal", "handling=lenient; wait=61", "waiting=61", "x-wait=61"],
@@ -166,7 +166,7 @@ test("other preferences are passed over, on the same line, on others and within 
   }
 });
 
-test("a client that hangs up while it waits is forgotten, and its task is not collected", async (t) => {
+test("a client that disconnects ends its wait and collects nothing", async (t) => {
   const { clock, daemon, id } = await start(t);
   for (const leave of ["reset", "end"] as const) {
     const connection = await openRaw(t, daemon.url);
@@ -179,7 +179,7 @@ test("a client that hangs up while it waits is forgotten, and its task is not co
   assert.equal(clock.now(), NOW);
 });
 
-test("many waits one after the other on one connection leave nothing behind", async (t) => {
+test("consecutive waits on one connection leave no timer and no listener", async (t) => {
   const warnings: string[] = [];
   const note = (warning: Error): void => void warnings.push(warning.message);
   process.on("warning", note);
@@ -198,7 +198,7 @@ test("many waits one after the other on one connection leave nothing behind", as
   assert.deepEqual(warnings, []);
 });
 
-test("a stop lets all that wait have their answers at once", async (t) => {
+test("a stop ends all waits immediately", async (t) => {
   const { clock, daemon, id } = await start(t);
   const waiting = [];
   for (let i = 0; i < 5; i++) {
@@ -210,14 +210,14 @@ test("a stop lets all that wait have their answers at once", async (t) => {
   assert.equal(clock.now(), NOW);
 });
 
-test("HEAD waits like GET, has no body and collects nothing", async (t) => {
+test("HEAD waits as GET does, without a body, and collects nothing", async (t) => {
   const { clock, daemon, id } = await start(t);
   const asked = { ...rawWaitFor(daemon, id, "wait=60"), method: "HEAD" };
   const connection = await openRaw(t, daemon.url);
   const timers = clock.pending().length;
   connection.send(toBytes(asked));
   await clock.whenPending(timers + 1);
-  // The end that it waits for: a cancelled task is never ready, so this one has to run.
+  // A cancelled task is never ready, so this task has to run.
   clock.step(3_600_000);
   clock.advance(1000);
   const { status, header } = toPlainAnswer(await connection.next({ to: "HEAD" }));
@@ -229,7 +229,7 @@ test("HEAD waits like GET, has no body and collects nothing", async (t) => {
   assert.equal((await daemon.ready()).tasks_count, 0);
 });
 
-test("five hundred that wait for one task are all answered when it ends", async (t) => {
+test("five hundred waits for one task end with it", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { clock, toml: held.toml });
@@ -247,13 +247,13 @@ test("five hundred that wait for one task are all answered when it ends", async 
   assert.equal(new Set(texts).size, 1);
   assert.match(texts[0] ?? "", /"state":"completed"/);
   assert.equal(bystander.isAnswered(), false);
-  // One more at most: the time that the task behind it may run.
+  // The next task adds one timer.
   assert.ok(clock.pending().length <= timers + 1);
   clock.advance(60_000);
   await bystander.answer;
 });
 
-test("nothing is waited for where nothing more will happen", async (t) => {
+test("a wait for an ended, unknown or expired task returns immediately", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const held = await openHeldTasks(t);
   const toml = `${held.toml}[types.echo]\nrunner = "echo"\n`;
@@ -276,7 +276,7 @@ test("nothing is waited for where nothing more will happen", async (t) => {
   assert.equal(clock.now(), NOW);
 });
 
-test("a run that fails and is to be tried again ends no wait; the last one does", async (t) => {
+test("a failed run with a retry left does not end a wait", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { clock, toml: held.toml });
@@ -293,7 +293,7 @@ test("a run that fails and is to be tried again ends no wait; the last one does"
   assert.match((await waiting.answer).text, /"state":"failed".*"runs":4/);
 });
 
-test("a wait ends with 40102 within a second of its account being disabled, by whichever process", async (t) => {
+test("a wait is 40102 within a second after another process disables its account", async (t) => {
   const setup = await start(t);
   const { clock, daemon, id } = setup;
   const other = await createTestAccount(daemon.file, "other");
@@ -314,7 +314,7 @@ test("a wait ends with 40102 within a second of its account being disabled, by w
   assert.equal((await waiting.answer).code, 40102);
 });
 
-test("a wait ends within a second of its task being cancelled or erased before it was started, by whichever process", async (t) => {
+test("a wait ends within a second after another process cancels or erases its task", async (t) => {
   const { clock, daemon, id } = await start(t);
   const { tasks } = await daemon.post({ start_at: "2030-01-31T10:00:00Z" });
   const other = tasks[0]?.id ?? "";

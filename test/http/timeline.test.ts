@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import type { FieldsOf } from "../../src/api/operations.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
@@ -11,40 +12,7 @@ import { asked, byKey, byOperator, type Asker } from "./search-requests.ts";
 
 type Header = readonly [name: string, value: string];
 
-interface Attempt {
-  readonly number: number;
-  readonly outcome: string | null;
-  readonly explanation: string;
-  readonly retry_after: string | null;
-  readonly request_headers: readonly Header[];
-}
-
-interface Timeline {
-  readonly task: Readonly<Record<string, unknown>>;
-  readonly run: {
-    readonly by: { readonly kind: string | null; readonly name: string | null };
-    readonly lease_expires_at: string | null;
-  };
-  readonly explanation: string | null;
-  readonly deliveries: readonly {
-    readonly delivery_id: string;
-    readonly kind: string;
-    readonly state: string;
-    readonly explanation: string;
-    readonly host: string;
-    readonly next_attempt_at: string | null;
-    readonly request: {
-      readonly method: string;
-      readonly target: string;
-      readonly headers: readonly Header[];
-      readonly body: { readonly bytes: number; readonly text: string | null };
-      readonly message: string;
-      readonly signature: string;
-      readonly signature_next: string | null;
-    };
-    readonly attempts: readonly Attempt[];
-  }[];
-}
+type Timeline = FieldsOf<"GET /v1/tasks/timeline/:id">;
 
 function timelineOf(daemon: TestDaemon, id: string, who: Asker = byKey(daemon)): Promise<Timeline> {
   return asked(daemon, { target: `/v1/tasks/timeline/${id}`, headers: who });
