@@ -10,7 +10,6 @@ import { taskGet, unlessBusy } from "./answer.ts";
 import { cancelPath, openHeldTasks, request, type PlainAnswer } from "./task-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const DAY = 86_400_000;
 const LATER = "2030-01-31T10:00:00.000Z";
 
 async function cancel(daemon: TestDaemon, id: string): Promise<PlainAnswer> {
@@ -145,22 +144,6 @@ clusterTest("a completed, failed or refused task is 40902 and does not change", 
   const [id = ""] = tasks.map((task) => task.id);
   await (await daemon.call(taskGet(id))).text();
   assert.equal((await cancel(daemon, id)).code, 40902);
-});
-
-test("an id from before the retention is 40403, also of an erased task", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
-  const id = await postOne(daemon, { start_at: LATER });
-  await cancel(daemon, id);
-  clock.jump(30 * DAY - 60_000);
-  await daemon.daemon.idle();
-  assert.equal((await cancel(daemon, id)).status, 200);
-
-  clock.jump(180_000);
-  await daemon.daemon.idle();
-  const { status, text } = await cancel(daemon, id);
-  const expected = '{"status_code":40403,"status_message":"Results Expired."}';
-  assert.deepEqual([status, text], [410, expected]);
 });
 
 clusterTest(
