@@ -8,7 +8,7 @@ import { ROOT } from "../../scripts/manifest.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
-const DOCUMENTS = ["docs/guides/js-client.md", "README.md"].map((name) => join(ROOT, name));
+const DOCUMENT = join(ROOT, "docs", "guides", "js-client.md");
 
 /** The part of Express that the document uses. */
 const EXPRESS = `
@@ -29,21 +29,16 @@ express.raw = () => ({});
 export default express;
 `;
 
-/** The programs of the documents as one program, its imports first. */
+/** The programs of the document as one program, its imports first. */
 function program(): string {
-  const blocks = DOCUMENTS.flatMap((document) =>
-    [...readFileSync(document, "utf8").matchAll(/^```ts\n(.*?)^```$/gms)].map(
-      ([, code = ""]) => code,
-    ),
-  ).filter((code) => !code.includes("createDaemon"));
-  assert.ok(blocks.length >= 10, `${blocks.length} programs`);
+  const text = readFileSync(DOCUMENT, "utf8");
+  const blocks = Array.from(text.matchAll(/^```ts\n(.*?)^```$/gms), ([, code = ""]) => code);
+  assert.ok(blocks.length >= 9, `${blocks.length} programs`);
   const lines = blocks.map((block) => block.split("\n"));
   const isImport = (line: string): boolean => line.startsWith("import ");
   const imports = new Set(lines.flat().filter(isImport));
   const parts = lines.map((block) => block.filter((line) => !isImport(line)).join("\n"));
-  // The README has a separate program.
-  const scoped = parts.map((part, index) => (index < parts.length - 1 ? part : `{\n${part}}\n`));
-  return [...imports, ...scoped].join("\n");
+  return [...imports, ...parts].join("\n");
 }
 
 /** A folder where the modules of the package are the sources, and Express is a stub. */
@@ -69,7 +64,7 @@ function folderWithProgram(t: TestContext): string {
   return folder;
 }
 
-test("the programs of docs/guides/js-client.md and the README compile under strict", (t) => {
+test("the programs of docs/guides/js-client.md compile under strict", (t) => {
   const folder = folderWithProgram(t);
   const args = [
     ...["--ignoreConfig", "--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"],
@@ -87,7 +82,7 @@ test("the programs of docs/guides/js-client.md and the README compile under stri
   assert.equal(stdout, "");
 });
 
-test("the programs of docs/guides/js-client.md and the README run", async (t) => {
+test("the programs of docs/guides/js-client.md run", async (t) => {
   const cwd = folderWithProgram(t);
   const daemon = await startTestDaemon(t);
 
