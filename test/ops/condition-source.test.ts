@@ -43,12 +43,12 @@ function startSource() {
   return { clock, state, look, names };
 }
 
-test("a worker is missing when none was heard for half a minute of looks, whatever the wall clock is set to", async () => {
+test("a worker is missing after half a minute of checks without one, whatever the wall clock is", async () => {
   const { clock, state, names } = startSource();
   clock.advance(MINUTE_MS);
   assert.deepEqual(await names(), []);
 
-  // The clock was set forward, and each worker is heard a moment later.
+  // The clock was set forward: each worker returns a moment later.
   state.types = [PRINT];
   for (let i = 0; i < 2; i++) {
     assert.deepEqual(await names(), []);
@@ -65,7 +65,7 @@ test("a worker is missing when none was heard for half a minute of looks, whatev
   assert.deepEqual(await names(), ["worker.missing"]);
 });
 
-test("types and a disk that cannot be read are unknown, and none of their conditions is found or over", async () => {
+test("conditions of unreadable types and of an unreadable disk are unknown", async () => {
   const { state, look } = startSource();
   assert.deepEqual(await look(), { conditions: [], unknown: new Set() });
 

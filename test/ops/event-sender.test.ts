@@ -63,7 +63,7 @@ function startEvents(
 const AGAIN = "an event was not delivered, and is sent again";
 const GIVEN_UP = "an event was not delivered, and is not sent again";
 
-test("an event is retried after 1, 5 and 15 minutes, the same each time, until its receiver is back", async (t) => {
+test("an event is retried unchanged after 1, 5 and 15 minutes until it is delivered", async (t) => {
   const down = { kind: "status", status: 503 } as const;
   const receiver = await startReceiver(t, { reply: down });
   const { clock, events, said, lines } = startEvents(t, receiver.url("/5ecret?token=5ecret"));
@@ -93,7 +93,7 @@ test("an event is retried after 1, 5 and 15 minutes, the same each time, until i
   assert.doesNotMatch(lines.join(""), /5ecret|whsec_/);
 });
 
-test("after four attempts an event is given up, which is logged and told to nobody", async (t) => {
+test("an event is given up after four attempts, which is logged", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "reset" } });
   const { clock, events, said } = startEvents(t, receiver.url());
 
@@ -106,11 +106,10 @@ test("after four attempts an event is given up, which is logged and told to nobo
 
   assert.match(line, /"level":"warn".*"attempt":4/);
   assert.equal(receiver.requests.length, 4);
-  // Nothing is left that could send it again.
   assert.deepEqual(clock.pending(), []);
 });
 
-/** A sender whose attempts end as the test says, in the order in which they were begun. */
+/** A sender whose attempts end when the test ends them. */
 function startAnswered(t: TestContext) {
   const begun: PromiseWithResolvers<AttemptResult>[] = [];
   const send = (): Promise<AttemptResult> => {
@@ -128,7 +127,7 @@ function startAnswered(t: TestContext) {
   return { ...made, begun, end };
 }
 
-test("the end of what the receiver never heard of is not told, nor is its beginning any more", async (t) => {
+test("the end of a condition whose event was never delivered cancels both events", async (t) => {
   const { clock, events, begun, end } = startAnswered(t);
   events.tell(EVENT);
   await end("failed");
@@ -142,7 +141,7 @@ test("the end of what the receiver never heard of is not told, nor is its beginn
 });
 
 for (const outcome of ["delivered", "timed_out"] as const) {
-  test(`an end waits for the attempt to tell the beginning, and is told when that was ${outcome}`, async (t) => {
+  test(`the end waits for the attempt of the beginning, and is sent after its outcome ${outcome}`, async (t) => {
     const { clock, events, begun, end } = startAnswered(t);
     events.tell(EVENT);
     events.tell({ ...EVENT, status: "ended" });
@@ -157,7 +156,7 @@ for (const outcome of ["delivered", "timed_out"] as const) {
   });
 }
 
-test("what begins again takes the place of its end that waits, and ends for a receiver that knew it before", async (t) => {
+test("a condition that returns replaces its pending end, and sends an end later", async (t) => {
   const { clock, events, begun, end } = startAnswered(t);
   events.tell(EVENT);
   await end("delivered");
@@ -177,7 +176,7 @@ test("what begins again takes the place of its end that waits, and ends for a re
   assert.deepEqual(clock.pending(), []);
 });
 
-test("an event that is given up or dropped is lost, one whose place another takes is not", async (t) => {
+test("an event that is given up or dropped is lost, and a replaced event is not", async (t) => {
   const { clock, events, end } = startAnswered(t);
   const lost: string[] = [];
   const tell = (name: string, event = EVENT): void => events.tell(event, () => lost.push(name));
@@ -198,7 +197,7 @@ test("an event that is given up or dropped is lost, one whose place another take
   assert.deepEqual(lost, ["given up", "dropped"]);
 });
 
-test("an address that webhooks may not go to is refused at the attempt, and nothing is sent", async (t) => {
+test("an attempt to an address that is not allowed is refused", async (t) => {
   const receiver = await startReceiver(t);
   const { events, said } = startEvents(t, receiver.url(), { allow: [] });
 
@@ -209,7 +208,7 @@ test("an address that webhooks may not go to is refused at the attempt, and noth
   assert.equal(receiver.requests.length, 0);
 });
 
-test("of a flood a hundred events wait, the others are dropped, and that is logged once", async (t) => {
+test("of a thousand events a hundred wait, and the drop of the others is logged once", async (t) => {
   const { events, begun, lines } = startAnswered(t);
 
   for (let i = 0; i < 1000; i++) events.tell({ ...EVENT, subject: `${i}.example` });
@@ -218,7 +217,7 @@ test("of a flood a hundred events wait, the others are dropped, and that is logg
   assert.equal(lines.filter((line) => line.includes("events are dropped")).length, 1);
 });
 
-test("where nobody wants to be told, and after a stop has begun, nothing is sent", async (t) => {
+test("without a URL, or after drain, no event is sent", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
   const silent = startEvents(t, null);
   silent.events.tell(EVENT);
@@ -239,7 +238,7 @@ test("where nobody wants to be told, and after a stop has begun, nothing is sent
   assert.deepEqual(clock.pending(), []);
 });
 
-test("what waits for a retry goes to the new place, signed with the new secret", async (t) => {
+test("a retry uses the new URL and the new secret", async (t) => {
   const gone = await startReceiver(t, { reply: { kind: "status", status: 410 } });
   const receiver = await startReceiver(t);
   const { clock, events, said } = startEvents(t, gone.url());

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import { LoopWatch } from "../../src/ops/meter.ts";
 
-/** A watch that looks when it is told that so much time has passed. */
+/** A watch that runs when the test lets time pass. */
 function startWatch() {
   let time = 5000;
   const lines: (readonly [LogFacts, string])[] = [];
@@ -21,7 +21,7 @@ function startWatch() {
   return { watch, after, lines };
 }
 
-test("a loop that is in time has no delay, and nothing is logged", () => {
+test("an event loop without delay logs nothing", () => {
   const { watch, after, lines } = startWatch();
   assert.deepEqual(watch.delay(), { p99Ms: 0, worstMs: 0 });
   after(100, 1300);
@@ -30,7 +30,7 @@ test("a loop that is in time has no delay, and nothing is logged", () => {
   assert.deepEqual(lines, []);
 });
 
-test("a minute with delays of more than 200 ms is logged once, with the longest and how many there were", () => {
+test("a minute with delays over 200 ms is logged once, with the longest and the number", () => {
   const { after, lines } = startWatch();
   after(300);
   assert.deepEqual(lines, []);
@@ -43,10 +43,10 @@ test("a minute with delays of more than 200 ms is logged once, with the longest 
   ]);
 });
 
-test("the delay that is shown is that of the last minute, by the time that it took", () => {
+test("the delay covers the last minute, weighted by time", () => {
   const { watch, after } = startWatch();
   after(100, 586);
-  // Whoever came while it stood still waited from 600 ms down to none.
+  // A request during the delay waits for 600 ms at most.
   after(700, 2);
   assert.deepEqual(watch.delay(), { p99Ms: 300, worstMs: 600 });
   after(100, 585);
@@ -55,7 +55,7 @@ test("the delay that is shown is that of the last minute, by the time that it to
   assert.deepEqual(watch.delay(), { p99Ms: 0, worstMs: 0 });
 });
 
-test("a delay of more than a minute is all that there was in the last one", () => {
+test("a delay of more than a minute fills the last minute", () => {
   const { watch, after } = startWatch();
   after(100, 600);
   after(100 + 120_000);

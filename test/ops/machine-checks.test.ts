@@ -20,7 +20,7 @@ interface Machine {
   readonly processes?: string;
 }
 
-/** The names of what is not sound on a machine with one process. */
+/** The checks that warn on a machine with one process. */
 function warnings(t: TestContext, machine: Machine): readonly string[] {
   const root = tempFolder(t);
   const { openFiles = "524288", fileSize = "unlimited", group = "0::/system.slice/one" } = machine;
@@ -48,25 +48,25 @@ test("a process without limits is sound, and so is one with just enough", (t) =>
   assert.deepEqual(warnings(t, { memory: String(256 * MIB), processes: "64" }), []);
 });
 
-test("too little memory, or too few processes, of its control group are warned of", (t) => {
+test("too little memory or too few processes in the control group are warnings", (t) => {
   assert.deepEqual(warnings(t, { memory: String(256 * MIB - 1) }), ["control group"]);
   assert.deepEqual(warnings(t, { processes: "63" }), ["control group"]);
   assert.deepEqual(warnings(t, { memory: "0", processes: "0" }), ["control group"]);
 });
 
-test("control groups of version 1, and those that cannot be read, are no finding", (t) => {
+test("control groups of version 1 and unreadable ones are not judged", (t) => {
   const few = { memory: "1", processes: "1" };
   assert.deepEqual(warnings(t, { ...few, group: "4:memory:/system.slice/one" }), []);
   assert.deepEqual(warnings(t, { ...few, group: "0::/elsewhere" }), []);
   assert.deepEqual(warnings(t, { ...few, group: "" }), []);
 });
 
-test("few open files, and a largest file, are warned of by the hard limit", (t) => {
+test("hard limits on open files and on the size of a file are warnings", (t) => {
   assert.deepEqual(warnings(t, { openFiles: "1024" }), ["open files"]);
   assert.deepEqual(warnings(t, { fileSize: "1073741824" }), ["file size"]);
 });
 
-test("limits that cannot be read are not looked at", () => {
+test("limits that cannot be read are skipped", () => {
   const found = checkLimits(CONFIG, { pid: PID, isDaemon: true, root: "/nonexistent" });
   assert.deepEqual(
     found.map(({ check, verdict }) => `${check} ${verdict}`),
@@ -74,7 +74,7 @@ test("limits that cannot be read are not looked at", () => {
   );
 });
 
-test("a clock that says that the program is not made yet is wrong, and another one plausible", () => {
+test("a clock before the build of the program is wrong", () => {
   const made = Math.ceil(statSync(process.execPath).mtimeMs);
   assert.equal(checkClock(made).verdict, "ok");
   const wrong = checkClock(made - 1000);

@@ -25,7 +25,7 @@ function newStore(nodes: () => readonly NodeSummary[] | Promise<never>) {
   return { cluster, listNodes: async () => nodes() };
 }
 
-test("the health of the service is that of all nodes that are alive, each counted once", async () => {
+test("the health of the service sums the health of each live node", async () => {
   const nodes = [
     newNode("node-1", { runs: { all: 99, failed: 99 } }),
     newNode("node-2", { runs: { all: 5, failed: 5 }, receivers: { all: 2, failed: 1 } }),
@@ -39,7 +39,7 @@ test("the health of the service is that of all nodes that are alive, each counte
   });
 });
 
-test("the health is this node's own where the others cannot be read, or there are none", async () => {
+test("without other nodes the health is this node's own", async () => {
   const broken = newStore(() => Promise.reject(new StoreError("unreachable", "no server")));
   assert.deepEqual(await healthOfAll({ store: broken, engine }), OWN);
   const alone = {
@@ -49,7 +49,7 @@ test("the health is this node's own where the others cannot be read, or there ar
   assert.deepEqual(await healthOfAll({ store: alone, engine }), OWN);
 });
 
-test("a node tells where it listens, as soon as it does, and what it has under way", () => {
+test("a node publishes its URL and its work", () => {
   const cluster = newLoneNode(createFakeClock());
   let url = "";
   tellOfNode({ store: { cluster, listNodes: async () => [] }, engine }, () => url);
@@ -59,7 +59,7 @@ test("a node tells where it listens, as soon as it does, and what it has under w
   assert.deepEqual(shown(), { ...engine.facts(), url });
 });
 
-test("a node is lost if its last life ended without leaving, until a node of its name joins", () => {
+test("a node is lost if its newest incarnation ended without leaving", () => {
   const life = (name: string, endedAt: number | null, isLost = false): NodeSummary => {
     return { ...newNode(`${name} ${endedAt}`, null, endedAt), name, isLost };
   };
@@ -73,7 +73,7 @@ test("a node is lost if its last life ended without leaving, until a node of its
   );
 });
 
-test("a node that is no member says why it takes nothing in", () => {
+test("a node outside the cluster has a reason to refuse posts", () => {
   const { cluster } = newStore(() => []);
   assert.equal(absence({ cluster }), null);
   cluster.isIn = false;

@@ -31,7 +31,7 @@ const PRINT = '[types.print]\nrunner = "worker"\n';
 const callType = (service: Receiver, more = ""): string =>
   `[types.call]\nurl = "${service.url("/")}"\n${more}\n`;
 
-/** An observer that keeps what it is told. */
+/** An observer that records every call. */
 class Record implements Observer {
   readonly requests: ObservedRequest[] = [];
   readonly commits: ObservedCommit[] = [];
@@ -80,7 +80,7 @@ async function pass(daemon: TestDaemon, clock: FakeClock, ms: number): Promise<v
   await daemon.daemon.idle();
 }
 
-/** Both sides of the daemon, each holding its one answer until its gate is opened. */
+/** A service and a receiver, each of which responds when its gate is opened. */
 async function startHeld(t: TestContext) {
   const [serviceGate, receiverGate] = [createGate(), createGate()];
   const held = (until: Promise<unknown>) =>
@@ -90,7 +90,7 @@ async function startHeld(t: TestContext) {
   return { service, receiver, serviceGate, receiverGate };
 }
 
-test("a request, a run and an attempt are told of once each, with the time that they took", async (t) => {
+test("a request, a run and an attempt are observed once each, with their duration", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const { service, receiver, serviceGate, receiverGate } = await startHeld(t);
   const observer = new Record();
@@ -121,7 +121,7 @@ test("a request, a run and an attempt are told of once each, with the time that 
   ]);
 });
 
-test("tasks are told of when they are posted, started and ended, with how long they waited", async (t) => {
+test("a task is observed when it is posted, started and ended, with its wait", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const failure = { kind: "status", status: 500 } as const;
   const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
@@ -152,7 +152,7 @@ test("tasks are told of when they are posted, started and ended, with how long t
   ]);
 });
 
-test("a worker's tasks are told of when it claims them and when it ends them", async (t) => {
+test("a worker's task is observed when it is claimed and ended", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const observer = new Record();
   const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
@@ -172,7 +172,7 @@ test("a worker's tasks are told of when it claims them and when it ends them", a
   ]);
 });
 
-test("what is told of is on disk", async (t) => {
+test("an observed run and attempt is on disk", async (t) => {
   const found: unknown[] = [];
   const look = (sql: string): void => {
     const file = new Database(daemon.file, { readonly: true });
@@ -193,7 +193,7 @@ test("what is told of is on disk", async (t) => {
   assert.deepEqual(found, ["completed", "delivered"]);
 });
 
-test("failed runs and attempts are told of as such, and what is tried again once more", async (t) => {
+test("failed runs and attempts are observed, and so are their retries", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const failure = { kind: "status", status: 500 } as const;
   const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
@@ -220,7 +220,7 @@ test("failed runs and attempts are told of as such, and what is tried again once
   assert.equal(observer.runs.length, 2);
 });
 
-test("a worker's lease that ends is told of as a run, one that is given back is not", async (t) => {
+test("the end of a worker's lease is observed as a run, and a release is not", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const observer = new Record();
   const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
@@ -240,7 +240,7 @@ test("a worker's lease that ends is told of as a run, one that is given back is 
   ]);
 });
 
-test("a lease that runs out is told of as expired, and its late result without what is not known any more", async (t) => {
+test("an expired lease is observed, and its late result without type and duration", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const observer = new Record();
   const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
@@ -254,7 +254,7 @@ test("a lease that runs out is told of as expired, and its late result without w
   assert.deepEqual(observer.runs.slice(1), [{ type: null, outcome: "completed", ms: null }]);
 });
 
-test("of what an earlier process began it is not told how long it took", async (t) => {
+test("a run that an earlier process began is observed without a duration", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const observer = new Record();
   const first = await startWithWorker(t, { clock, toml: PRINT });
@@ -270,7 +270,7 @@ test("of what an earlier process began it is not told how long it took", async (
   assert.deepEqual(observer.runs, [{ type: "print", outcome: "completed", ms: null }]);
 });
 
-test("a request is told of by its operation, and by no word of the client's", async (t) => {
+test("a request is observed by its operation, without a word of the client", async (t) => {
   const observer = new Record();
   const { call, daemon } = await startTestDaemon(t, {
     clock: createFakeClock({ now: NOW }),
@@ -293,7 +293,7 @@ test("a request is told of by its operation, and by no word of the client's", as
   ]);
 });
 
-test("a request whose client has hung up is told of without a status", async (t) => {
+test("a request whose client disconnected is observed without a status", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const { promise: told, resolve } = Promise.withResolvers<ObservedRequest>();
   const request = (each: ObservedRequest): void => {
@@ -315,7 +315,7 @@ test("a request whose client has hung up is told of without a status", async (t)
   assert.deepEqual(await told, { operation: "GET /v1/tasks/task_get/:id", status: null, ms: 0 });
 });
 
-test("an observer that throws, at once or later, changes nothing and is logged once", async (t) => {
+test("an observer that throws or rejects changes nothing and is logged once", async (t) => {
   const receiver = await startReceiver(t);
   const broken = (): never => {
     throw new Error("no more room for counters");
@@ -334,7 +334,7 @@ test("an observer that throws, at once or later, changes nothing and is logged o
   assert.match(errors[0] ?? "", /the observer threw/);
 });
 
-test("how much waits, and how much is under way, is told to whoever asks", async (t) => {
+test("the gauges have the queue of each type and the lanes", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "hang" } });
   const toml = `${PRINT}[types.copy]\nrunner = "echo"\n`;
   const daemon = await startTestDaemon(t, { toml });
@@ -351,7 +351,7 @@ test("how much waits, and how much is under way, is told to whoever asks", async
   assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0, pauses: 0 });
 });
 
-test("a commit is told of with what it brought to disk, and a batch that was refused with the reason", async () => {
+test("a commit is observed with its operations, and a refused batch with its reason", async () => {
   const clock = createFakeClock({ now: NOW });
   const replies: BatchReply[] = [
     {
@@ -386,7 +386,7 @@ test("a commit is told of with what it brought to disk, and a batch that was ref
   assert.deepEqual(observer.refusals, [{ reason: "full" }]);
 });
 
-test("where nobody listens nothing stands between", () => {
+test("without an observer nothing is wrapped", () => {
   const clock = createFakeClock({ now: NOW });
   const transport = { send: () => assert.fail(), close: () => assert.fail() };
   for (const observer of [undefined, {}]) {

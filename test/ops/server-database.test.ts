@@ -14,7 +14,7 @@ import { afterwards, tempFolder } from "../helpers/daemon.ts";
 import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";
 import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
 
-// Nothing listens on port 1, and none of these tests asks.
+// Nothing listens on port 1, and no test connects.
 const SERVER = "postgres://app:s3cr3t@127.0.0.1:1/jobs";
 
 function configOf(folder: string, { name = "east", db = SERVER, port = "0" } = {}) {
@@ -34,7 +34,7 @@ function withTemporaryFolder(t: TestContext): string {
   return folder;
 }
 
-test("two daemons of a server need two names on one machine, and two servers need none", (t) => {
+test("two daemons of one PostgreSQL on a machine need two names", (t) => {
   const folder = tempFolder(t);
   const first = databaseOf(configOf(folder)).lock();
   t.after(() => first.release());
@@ -64,7 +64,7 @@ test("two daemons of a server need two names on one machine, and two servers nee
   });
 });
 
-test("a password that was changed makes no other node", (t) => {
+test("a changed password keeps the identity of a node", (t) => {
   const folder = tempFolder(t);
   const owner = databaseOf(configOf(folder)).commandOwner();
 
@@ -74,7 +74,7 @@ test("a password that was changed makes no other node", (t) => {
   assert.match(owner, new RegExp(`^node-east-[0-9a-f]{12}-${pidNamespace()}$`));
 });
 
-test("a node has the machine's name, and a state folder of its user alone, unless told", (t) => {
+test("by default a node has the machine's name and a private state folder", (t) => {
   const folder = withTemporaryFolder(t);
   const database = databaseOf(loaded({ flags: { db: SERVER } }));
   database.lock().release();
@@ -87,7 +87,7 @@ test("a node has the machine's name, and a state folder of its user alone, unles
   assert.ok(database.commandOwner().startsWith(`node-${name}-`));
 });
 
-test("refuses a temporary folder that somebody else could have made", (t) => {
+test("a state folder that another user could write to is refused", (t) => {
   const folder = withTemporaryFolder(t);
   const own = join(folder, `postbackd-${process.geteuid?.()}`);
   const elsewhere = join(folder, "elsewhere");
@@ -106,7 +106,7 @@ test("refuses a temporary folder that somebody else could have made", (t) => {
   assert.throws(() => database.lock(), refusal);
 });
 
-test("names a state folder that cannot be made", () => {
+test("a state folder that cannot be made is named", () => {
   const database = databaseOf(configOf("/dev/null/state"));
 
   assert.throws(() => database.lock(), {
@@ -116,7 +116,7 @@ test("names a state folder that cannot be made", () => {
   });
 });
 
-test("knows no limit of a disk and no size, because they are the server's", async (t) => {
+test("PostgreSQL has no sizes and no disk limit here", async (t) => {
   const database = databaseOf(configOf(tempFolder(t)));
 
   assert.equal(database.freeBytes(), Number.POSITIVE_INFINITY);
@@ -125,7 +125,7 @@ test("knows no limit of a disk and no size, because they are the server's", asyn
   assert.equal(database.clearWal(), true);
 });
 
-test("health asks where the node's lock leads, else where the daemon would listen", async (t) => {
+test("health uses the URL in the node's lock, then the configured address", async (t) => {
   const folder = tempFolder(t);
   const ask = (port: string) =>
     askHealth({
@@ -154,7 +154,7 @@ test("health asks where the node's lock leads, else where the daemon would liste
 });
 
 test(
-  "a daemon does not start while nothing would be acknowledged, and says why; a command still reads",
+  "a daemon does not start while no commit would be acknowledged, and a command reads",
   { skip: reasonToSkipPostgres() },
   async (t) => {
     const server = await startPostgres(t);

@@ -34,7 +34,7 @@ function newWatch() {
   return { clock, cluster, logged, state, watch };
 }
 
-/** Lets minutes pass, and what is looked at in each of them be answered. */
+/** Lets minutes pass with their checks. */
 async function pass(clock: FakeClock, minutes: number): Promise<void> {
   await setImmediate();
   for (let i = 0; i < minutes; i++) {
@@ -45,7 +45,7 @@ async function pass(clock: FakeClock, minutes: number): Promise<void> {
 
 const old = async () => ({ ...SOUND, oldestSnapshot: OLD });
 
-test("what is wrong with a server is logged once, and again each hour while it lasts", async () => {
+test("a fault of PostgreSQL is logged once, and again each hour", async () => {
   const { clock, logged, state, watch } = newWatch();
   state.health = old;
   watch.start();
@@ -64,7 +64,7 @@ test("what is wrong with a server is logged once, and again each hour while it l
   assert.deepEqual(watch.warnings(), []);
 });
 
-test("every node knows what is wrong with its server, and the one that sweeps logs it", async () => {
+test("every node shows a fault of PostgreSQL, and the sweep node logs it", async () => {
   const { clock, cluster, logged, state, watch } = newWatch();
   cluster.roles = [];
   state.health = old;
@@ -78,7 +78,7 @@ test("every node knows what is wrong with its server, and the one that sweeps lo
   assert.equal(logged.length, 1);
 });
 
-test("a server that cannot be looked at is looked at again, and nothing is said of it meanwhile", async () => {
+test("an unreachable PostgreSQL is checked again, and shows no fault", async () => {
   const { clock, logged, state, watch } = newWatch();
   state.health = old;
   watch.start();
@@ -96,7 +96,7 @@ test("a server that cannot be looked at is looked at again, and nothing is said 
   assert.equal(watch.warnings().length, 1);
 });
 
-test("a watch that was closed looks no more", async () => {
+test("a closed watch does not check", async () => {
   const { clock, state, watch } = newWatch();
   watch.start();
   await pass(clock, 0);

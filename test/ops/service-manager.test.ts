@@ -47,13 +47,13 @@ test("without a NOTIFY_SOCKET nothing is run", async () => {
   assert.deepEqual(clock.pending(), []);
 });
 
-test("the variables are taken away, so that no command inherits them", () => {
+test("the variables of the service manager are removed for commands", () => {
   const { env } = setUp({ ...MANAGED, WATCHDOG_PID: "7" });
 
   assert.deepEqual(env, { PATH: "/usr/bin" });
 });
 
-test("messages go one after the other", async () => {
+test("messages are sent one after another", async () => {
   const turns: (() => void)[] = [];
   const { manager, sent } = setUp(MANAGED, () => {
     return new Promise((resolve) => turns.push(() => resolve(DONE)));
@@ -75,7 +75,7 @@ test("messages go one after the other", async () => {
   assert.match(sent[0]?.[2] ?? "", /^MONOTONIC_USEC=\d+$/);
 });
 
-test("the watchdog hears of the daemon twice in each of its spans, as long as the writer turns", async () => {
+test("the watchdog gets two messages in each span while the writer works", async () => {
   const { manager, clock, sent } = setUp(MANAGED);
   const writes: (() => void)[] = [];
   manager.watch(() => new Promise((resolve) => writes.push(resolve)));
@@ -101,7 +101,7 @@ test("the watchdog hears of the daemon twice in each of its spans, as long as th
   assert.equal(sent.length, 3);
 });
 
-test("a watchdog that is for another process is not told anything", async () => {
+test("a watchdog of another process gets no message", async () => {
   const { manager, clock, sent } = setUp({ ...MANAGED, WATCHDOG_PID: "8" });
   manager.watch(async () => {});
 
@@ -111,7 +111,7 @@ test("a watchdog that is for another process is not told anything", async () => 
   assert.deepEqual(sent, []);
 });
 
-test("a manager that cannot be told is logged once, with the remedy", async () => {
+test("a failed message to the manager is logged once", async () => {
   const { manager, lines } = setUp(MANAGED, async () => ({
     kind: "not_started",
     errorCode: "ENOENT",
@@ -121,5 +121,5 @@ test("a manager that cannot be told is logged once, with the remedy", async () =
   await manager.stopping();
 
   assert.equal(lines.length, 1);
-  assert.match(lines[0]?.[1] ?? "", /systemd-notify must be in the PATH.+NotifyAccess=all/);
+  assert.match(lines[0]?.[1] ?? "", /systemd-notify.+NotifyAccess=all/);
 });

@@ -6,7 +6,7 @@ import { createLogger } from "../../src/log.ts";
 import { StorageWatch } from "../../src/ops/storage.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-test("a look that is under way is everybody's, so that none ends after a newer one", async () => {
+test("callers share the size check under way", async () => {
   const clock = createFakeClock();
   const looks: PromiseWithResolvers<number>[] = [];
   const watch = new StorageWatch({
