@@ -4,10 +4,15 @@ import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 
 import { createDaemon, createVirtualClock } from "postbackd";
-import type { DaemonAccount, DaemonSettings, EmbeddedDaemon, Logger } from "postbackd";
+import type {
+  DaemonAccount,
+  DaemonSettings,
+  EmbeddedDaemon,
+  Logger,
+  TaskFunction,
+} from "postbackd";
 
 import { temporaryFolder } from "../helpers/program.ts";
-import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 
 const types = { double: ({ input }: { readonly input: unknown }) => 2 * Number(input) };
@@ -29,7 +34,7 @@ async function clientOf(daemon: EmbeddedDaemon, account?: DaemonAccount): Promis
 }
 
 describe("a function's task", () => {
-  test("completes with what it returns, and fails with what it throws", async (t) => {
+  test("completes with its result, and fails with its error", async (t) => {
     const settings = {
       types: {
         ...types,
@@ -48,7 +53,7 @@ describe("a function's task", () => {
     assert.deepEqual(failed.error, { message: "too small", detail: { name: "RangeError" } });
   });
 
-  test("is given id, type, tag, marketplace and input", async (t) => {
+  test("has id, type, tag, marketplace and input", async (t) => {
     const seen: unknown[] = [];
     const daemon = await start(t, {
       types: { see: (task) => void seen.push(task) },
@@ -67,23 +72,17 @@ describe("a function's task", () => {
     ]);
   });
 
-  test("times out by the given clock, is run again, and ends with 50401", async (t) => {
+  test("times out by the given clock, runs again, and ends with 50401", async (t) => {
     const clock = createVirtualClock();
     const begun = [Promise.withResolvers<AbortSignal>(), Promise.withResolvers<AbortSignal>()];
     let runs = 0;
-    const daemon = await start(t, {
-      clock,
-      types: {
-        hang: {
-          run: (_task, { signal }) => {
-            begun[runs++]?.resolve(signal);
-            return new Promise(() => {});
-          },
-          ...{ timeout: "10s", retries: 1 },
-        },
-      },
-    });
-    const { post, ended, get } = await clientOf(daemon);
+    const run: TaskFunction = (_task, { signal }) => {
+      begun[runs++]?.resolve(signal);
+      return new Promise(() => {});
+    };
+    const types = { hang: { run, timeout: "10s", retries: 1 } };
+    const daemon = await start(t, { clock, types });
+    const { post, ended } = await clientOf(daemon);
     const id = await post({});
 
     for (const { promise } of begun) {
@@ -99,10 +98,9 @@ describe("a function's task", () => {
 
     const task = await ended(id);
     assert.deepEqual([task.status_code, task.runs], [50_401, 2]);
-    assert.equal((await get(id)).error?.message, "The function ran past its timeout of 10 s.");
   });
 
-  test("is told of its cancellation, and what it returns then is not kept", async (t) => {
+  test("gets the abort of a cancelling, and its late result is not kept", async (t) => {
     const begun = Promise.withResolvers<AbortSignal>();
     const release = Promise.withResolvers<string>();
     const daemon = await start(t, {
@@ -125,98 +123,10 @@ describe("a function's task", () => {
     const task = await get(id);
     assert.deepEqual([task.state, task.result], ["cancelled", null]);
   });
-
-  test("shows its progress while it runs", async (t) => {
-    const begun = Promise.withResolvers<void>();
-    const release = Promise.withResolvers<void>();
-    const daemon = await start(t, {
-      types: {
-        slow: async (_task, { progress }) => {
-          progress(0.5, "halfway");
-          begun.resolve();
-          await release.promise;
-        },
-      },
-    });
-    const { post, get, ended } = await clientOf(daemon);
-    const id = await post({});
-    await begun.promise;
-
-    const shown = { ...(await get(id)) };
-    release.resolve();
-
-    assert.deepEqual(Reflect.get(shown, "progress"), { progress: 0.5, note: "halfway" });
-    assert.equal(Reflect.get(await ended(id), "progress"), null);
-  });
-
-  test("runs beside others as often as its concurrency allows", async (t) => {
-    const release = Promise.withResolvers<void>();
-    let running = 0;
-    let most = 0;
-    const both = Promise.withResolvers<void>();
-    const run = async (): Promise<void> => {
-      most = Math.max(most, ++running);
-      if (running === 2) both.resolve();
-      await release.promise;
-      running--;
-    };
-    const daemon = await start(t, { types: { slow: { run, concurrency: 2 } } });
-    const { post, ended } = await clientOf(daemon);
-    const ids = await Promise.all([1, 2, 3, 4, 5].map(() => post({})));
-    await both.promise;
-    release.resolve();
-    await Promise.all(ids.map(ended));
-
-    assert.equal(most, 2);
-  });
-});
-
-test("three retries of a postback take 21 minutes of the given clock, and hardly any time", async (t) => {
-  const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
-  const clock = createVirtualClock();
-  const daemon = await start(t, { clock, config: { webhooks: { allow: ["127.0.0.1"] } } });
-  const { post } = await clientOf(daemon);
-  const begin = clock.now();
-  await post({ input: 1, postback_url: receiver.url() });
-
-  for (const minutes of [1, 5, 15]) {
-    await daemon.idle();
-    clock.advance(minutes * 60_000 - 1);
-    const before = receiver.requests.length;
-    await daemon.idle();
-    assert.equal(receiver.requests.length, before);
-    clock.advance(1);
-  }
-  await daemon.idle();
-
-  assert.deepEqual(
-    receiver.requests.map(({ headers }) => headers["x-attempt"]),
-    ["1", "2", "3", "4"],
-  );
-  assert.equal(clock.now() - begin, 21 * 60_000);
-});
-
-describe("a throwaway database", () => {
-  test("is nobody else's: daemons side by side know nothing of each other", async (t) => {
-    const daemons = await Promise.all([start(t), start(t), start(t)]);
-    const [first, second] = await Promise.all(daemons.map((daemon) => clientOf(daemon)));
-    assert.ok(first !== undefined && second !== undefined);
-    const id = await first.post({ input: 1 });
-
-    assert.equal(new Set(daemons.map(({ port }) => port)).size, 3);
-    const own = await second.call(`/v1/tasks/task_get/${id}`);
-    assert.equal(own.status, 404);
-    const foreign = await fetch(`${daemons[1]?.url}/v1/tasks`, {
-      headers: { authorization: `Bearer ${(await daemons[0]?.account())?.key}` },
-    });
-    assert.equal(foreign.status, 401);
-    await daemons[0]?.stop();
-    assert.equal((await second.ended(await second.post({ input: 2 }))).result, 4);
-  });
 });
 
 describe("a named database", () => {
-  test("is served by one daemon at a time, and keeps what it knows", async (t) => {
+  test("is served by one daemon at a time, and keeps its tasks", async (t) => {
     const folder = temporaryFolder(t);
     const database = join(folder, "kept.db");
     const daemon = await start(t, { database });
@@ -225,12 +135,7 @@ describe("a named database", () => {
     const id = await post({ input: 4 });
     await ended(id);
 
-    await assert.rejects(createDaemon({ types, database }), {
-      ...{
-        name: "InstanceLockError",
-        message: /kept\.db is already served by process \d+ at http/,
-      },
-    });
+    await assert.rejects(createDaemon({ types, database }), { name: "InstanceLockError" });
     await daemon.stop();
     const next = await start(t, { database });
 
@@ -240,7 +145,7 @@ describe("a named database", () => {
     assert.ok(existsSync(database));
   });
 
-  test("a task that was under way at the stop runs again after it, and counts two runs", async (t) => {
+  test("a task that a stop interrupted runs again, and counts two runs", async (t) => {
     const database = join(temporaryFolder(t), "again.db");
     const begun = Promise.withResolvers<AbortSignal>();
     const hang: DaemonSettings["types"][string] = (_task, { signal }) => {
@@ -262,7 +167,7 @@ describe("a named database", () => {
 });
 
 describe("account", () => {
-  test("makes accounts with logins of their own, and further keys of one that exists", async (t) => {
+  test("creates accounts with different logins, and further keys of an existing account", async (t) => {
     const daemon = await start(t);
 
     const [one, two] = [await daemon.account(), await daemon.account()];
@@ -279,32 +184,32 @@ describe("account", () => {
     }
   });
 
-  test("refuses what is no login, and a 21st key", async (t) => {
+  test("refuses an invalid login and a 21st key", async (t) => {
     const daemon = await start(t);
     const careless = daemon.account as (login: unknown) => Promise<unknown>;
 
     for (const login of ["", "a b", "x".repeat(65), "ü", 5, null, {}]) {
-      await assert.rejects(careless(login), /a login must be 1 to 64 characters/);
+      await assert.rejects(careless(login), /login/);
     }
     for (let i = 0; i < 20; i++) await daemon.account("acme");
-    await assert.rejects(daemon.account("acme"), /acme has 20 active keys/);
+    await assert.rejects(daemon.account("acme"), /acme .*20/);
   });
 });
 
-test("workerToken makes tokens for worker types alone, one for each name", async (t) => {
+test("workerToken creates one token for each name, for worker types only", async (t) => {
   const daemon = await start(t, { types: { ...types, far: { runner: "worker" } } });
   const careless = daemon.workerToken as (name: unknown, types: unknown) => Promise<unknown>;
 
   for (const name of ["", "a b", 5, "pbd_work_secret"]) {
-    await assert.rejects(careless(name, ["far"]), /a worker's name must be 1 to 64 characters/);
+    await assert.rejects(careless(name, ["far"]), /name/);
   }
   for (const none of [[], "far", undefined]) {
-    await assert.rejects(careless("w", none), /give the types/);
+    await assert.rejects(careless("w", none), /types/);
   }
-  await assert.rejects(daemon.workerToken("w", ["far", "double"]), /no "double" with runner/);
+  await assert.rejects(daemon.workerToken("w", ["far", "double"]), /"double"/);
   const token = await daemon.workerToken("w", ["far", "far"]);
   assert.match(token, /^pbd_work_/);
-  await assert.rejects(daemon.workerToken("w", ["far"]), /there is a worker w already/);
+  await assert.rejects(daemon.workerToken("w", ["far"]), /worker w /);
 
   const { post, ended } = await clientOf(daemon);
   const id = await post({ type: "far", input: 1 });
@@ -319,7 +224,7 @@ test("workerToken makes tokens for worker types alone, one for each name", async
   assert.equal((await ended(id)).result, "from afar");
 });
 
-test("a stop breaks off what takes too long by the machine's clock, whatever the given one shows", async (t) => {
+test("a stop aborts long runs by the machine's clock, not by the given clock", async (t) => {
   const begun = Promise.withResolvers<void>();
   const hang = (): Promise<never> => {
     begun.resolve();
@@ -336,7 +241,7 @@ test("a stop breaks off what takes too long by the machine's clock, whatever the
   await assert.rejects(fetch(daemon.url));
 });
 
-test("a stop waits for what is under way", async (t) => {
+test("a stop waits for runs in progress", async (t) => {
   const begun = Promise.withResolvers<void>();
   const release = Promise.withResolvers<string>();
   const database = join(temporaryFolder(t), "test.db");
@@ -359,14 +264,14 @@ test("a stop waits for what is under way", async (t) => {
   await stopped;
 
   await assert.rejects(daemon.account(), /closed/);
-  // By the same clock: by the machine's the task's retention is over, and the start erases it.
+  // By the machine's clock the retention is over, and the start would erase the task.
   const next = await start(t, { database, clock: createVirtualClock() });
   const task = await (await clientOf(next, account)).get(id);
   assert.deepEqual([task.state, task.result, task.runs], ["completed", "done", 1]);
 });
 
 describe("the log", () => {
-  test("tells a given logger of risks and of what functions throw, never of keys", async (t) => {
+  test("has risks and errors of functions, and no keys", async (t) => {
     const lines: string[] = [];
     const note = (facts: object, message: string): void => {
       const { err } = { err: null, ...facts };
@@ -383,12 +288,12 @@ describe("the log", () => {
     await ended(await post({}));
 
     const text = lines.join("\n");
-    assert.match(text, /webhooks may go to this target/);
-    assert.match(text, /Error: boom a function threw/);
+    assert.match(text, /127\.0\.0\.1/);
+    assert.match(text, /Error: boom/);
     assert.ok(!text.includes(account.key) && !text.includes(account.webhookSecret));
   });
 
-  test("a logger that throws, and an error that throws when it is read, harm nothing", async (t) => {
+  test("a logger that throws and an unreadable error change no outcome", async (t) => {
     const note = (facts: object): never => {
       throw new Error(JSON.stringify(facts));
     };

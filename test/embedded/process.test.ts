@@ -12,7 +12,7 @@ import { taskClient } from "../helpers/task-client.ts";
 import { node } from "../run/command-run.ts";
 import { openHeldProcesses } from "../run/held-process.ts";
 
-/** Runs a program of test/fixtures/embedded where a daemon of the command line would find no end of faults. */
+/** Runs a program of test/fixtures/embedded with an environment and a folder that a daemon would refuse. */
 async function run(
   t: TestContext,
   name: string,
@@ -35,7 +35,7 @@ function databases(folder: string): readonly string[] {
   return readdirSync(folder).filter((name) => name.startsWith("postbackd-"));
 }
 
-test("daemons in a program read nothing of it, write nothing, and leave nothing when they stop", async (t) => {
+test("daemons in a program use neither its environment nor its folder, and leave nothing after a stop", async (t) => {
   const { code, stdout, stderr } = await run(t, "stopped");
 
   assert.deepEqual([code, stderr], [0, ""]);
@@ -46,18 +46,17 @@ test("daemons in a program read nothing of it, write nothing, and leave nothing 
   );
   assert.deepEqual(found.during, { ...found.before, exit: (found.before.exit ?? 0) + 1 });
   assert.deepEqual([found.after, found.left], [found.before, []]);
-  // Each of them alone would keep the program alive.
   assert.equal(found.servers, 12);
 });
 
-test("a program that ends without stopping its daemon leaves no database behind", async (t) => {
+test("a program that ends without a stop of its daemon leaves no database", async (t) => {
   const { code, stdout, stderr, temporary } = await run(t, "forgotten");
 
   assert.deepEqual([code, stdout, stderr], [7, "", ""]);
   assert.deepEqual(databases(temporary), []);
 });
 
-test("25 daemons one after the other leave no descriptor, thread, timer or listener", async (t) => {
+test("12 successive daemons leave no descriptor, thread, timer or listener", async (t) => {
   const { code, stdout, stderr, temporary } = await run(t, "cycles");
 
   assert.deepEqual([code, stderr], [0, ""]);
@@ -66,13 +65,12 @@ test("25 daemons one after the other leave no descriptor, thread, timer or liste
   assert.deepEqual(databases(temporary), []);
 });
 
-test("the task of a function that ran in a program that was killed runs again, and counts two runs", async (t) => {
+test("a task that the kill of its program interrupted runs again, and counts two runs", async (t) => {
   const cwd = temporaryFolder(t);
   const database = join(cwd, "kept.db");
   const file = fileURLToPath(new URL("../fixtures/embedded/held.ts", import.meta.url));
   const command = [process.execPath, file] as const;
   const program = startProgram(t, [database], { cwd, command: [...command] });
-  // What stands there was written by that program.
   const { id, key } = (await program.ready) as unknown as Record<"id" | "key", string>;
   program.kill("SIGKILL");
   await program.exit;
@@ -84,8 +82,8 @@ test("the task of a function that ran in a program that was killed runs again, a
   assert.deepEqual([task.state, task.result, task.runs], ["completed", 7, 2]);
 });
 
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"] as const) {
-  test(`a program that ${signal} ends takes the commands of its daemon along`, async (t) => {
+for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+  test(`${signal} of the program ends the commands of its daemon`, async (t) => {
     const held = await openHeldProcesses(t);
     const file = fileURLToPath(new URL("../fixtures/embedded/command.ts", import.meta.url));
     const program = startProgram(t, node("hold.mjs", held.socketPath, "ignore-term"), {
@@ -99,7 +97,6 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"] as const) {
 
     program.kill(signal);
 
-    // Its own end is the signal's, as without a daemon.
     assert.deepEqual(await program.exit, { code: null, signal });
     await hold.ended;
   });

@@ -11,21 +11,15 @@ import { startTestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startProgram } from "../helpers/program.ts";
 
-// Other programs of this machine make folders in the system's own.
+// Other programs create folders in the default place.
 const TEMPORARY = mkdtempSync(join(tmpdir(), "postbackd-test-"));
 process.env["TMPDIR"] = TEMPORARY;
 after(() => rmSync(TEMPORARY, { recursive: true }));
 
-/** Those of daemons: what runs the tests keeps a folder there too. */
+/** The folders of daemons. */
 function leftFolders(): readonly string[] {
   return readdirSync(TEMPORARY).filter((name) => name.startsWith("postbackd-"));
 }
-
-/** Each daemon that a test may use, by the way to it. */
-const WAYS: readonly (readonly [string, (t: TestContext) => Promise<TestDaemon>])[] = [
-  ["a daemon in the test", startHere],
-  ["a daemon elsewhere", startElsewhere],
-];
 
 async function startHere(t: TestContext): Promise<TestDaemon> {
   const daemon = await startDaemon();
@@ -38,17 +32,17 @@ async function startElsewhere(t: TestContext): Promise<TestDaemon> {
   return connectDaemon(await program.ready);
 }
 
-test("what startDaemon does not know is refused, with what it knows", async () => {
+test("startDaemon refuses unknown and wrong settings, and leaves no folder", async () => {
   const wrong = { database: "postbackd.db" };
   await assert.rejects(startDaemon(wrong as object), {
-    message: "startDaemon knows no setting database: it takes types, config, seed, clock",
+    message: /database.*types, config, seed, clock/,
   });
   await assert.rejects(startDaemon({ seed: 0.5 }), {
-    message: "startDaemon cannot start: seed must be a whole number from 0 to 4294967295, not 0.5",
+    message: /seed .*4294967295/,
   });
   await assert.rejects(
     startDaemon({ types: {}, config: { retention_days: 0 } }),
-    /^Error: startDaemon cannot start:\n- types is missing: .*\n- retention_days /,
+    /\n- types .*\n- retention_days /,
   );
   assert.deepEqual(leftFolders(), []);
 });
@@ -57,11 +51,11 @@ test("connectDaemon refuses a daemon that is not for tests", async (t) => {
   const { url } = await startTestDaemon(t);
 
   await assert.rejects(connectDaemon({ url }), {
-    message: `The daemon at ${url} is not for tests: start one with 'postbackd dev'.`,
+    message: /postbackd dev/,
   });
 });
 
-test("connectDaemon waits until the daemon is there", async (t) => {
+test("connectDaemon waits for the start of the daemon", async (t) => {
   const port = await findFreePort();
   const connected = connectDaemon({ url: `http://127.0.0.1:${port}` });
   startProgram(t, ["dev", "--port", String(port), "--clock", "manual"]);
@@ -69,8 +63,8 @@ test("connectDaemon waits until the daemon is there", async (t) => {
   assert.equal((await (await connected).clock.get()).mode, "manual");
 });
 
-for (const [way, start] of WAYS) {
-  test(`${way}: a postback is tried four times in an outage, given up, and redelivered`, async (t) => {
+for (const start of [startHere, startElsewhere]) {
+  test(`${start.name}: a postback has four attempts in an outage, is given up, and redelivered`, async (t) => {
     const daemon = await start(t);
     const inbox = daemon.inbox();
     await inbox.answer([], 503);
@@ -84,7 +78,6 @@ for (const [way, start] of WAYS) {
     const { body, headers, signature } = await inbox.next();
     const timeline = await daemon.waitFor(id, "delivered");
 
-    // The run may have been before.
     assert.deepEqual(
       events.filter(({ event }) => event === "attempt_ended").map((event) => event.delivery),
       ["scheduled", "scheduled", "scheduled", "given_up"],
@@ -98,149 +91,146 @@ for (const [way, start] of WAYS) {
     assert.ok(await verifyPostback(body, headers["x-signature"], daemon.webhookSecret));
     assert.equal(timeline.deliveries[0]?.state, "delivered");
   });
-
-  test(`${way}: results are ordered, held and finished`, async (t) => {
-    const daemon = await start(t);
-    await daemon.results([
-      { tag: "held", hold: true },
-      { tag: "failing", error: "No space left." },
-      { result: { bytes: 7 } },
-    ]);
-    const post = (tag: string) => daemon.client.tasks.post({ tag });
-    const [held, failing, other] = await Promise.all(["held", "failing", "other"].map(post));
-    assert.ok(held !== undefined && failing !== undefined && other !== undefined);
-
-    const ended = await Promise.all([failing, other].map(({ id }) => daemon.client.tasks.wait(id)));
-    await assert.rejects(daemon.waitFor(held.id, "ended", { timeout: 0 }), { code: 40800 });
-    await daemon.finish(held.id, { result: "late" });
-    const finished = await daemon.client.tasks.wait(held.id);
-
-    assert.deepEqual(
-      [...ended, finished].map(({ result, error }) => [result, error?.message]),
-      [
-        [null, "No space left."],
-        [{ bytes: 7 }, undefined],
-        ["late", undefined],
-      ],
-    );
-  });
-
-  test(`${way}: accounts see nothing of each other, inboxes of other names neither`, async (t) => {
-    const daemon = await start(t);
-    const [one, two] = await Promise.all([daemon.account(), daemon.account("bob")]);
-    const again = await daemon.account("bob");
-
-    const { id } = await one.client.tasks.post({ postback_url: one.inbox().url });
-    const message = await one.inbox().next();
-
-    await assert.rejects(two.client.tasks.get(id), { code: 40401 });
-    assert.deepEqual(await two.inbox().messages(), []);
-    assert.equal(message.task_id, id);
-    assert.deepEqual([two.login, again.webhookSecret], ["bob", two.webhookSecret]);
-    assert.notEqual(one.webhookSecret, two.webhookSecret);
-  });
-
-  test(`${way}: a sample is signed, and says what became of it`, async (t) => {
-    const daemon = await start(t);
-    const inbox = daemon.inbox("samples");
-    await inbox.answer([418]);
-    const url = `${inbox.url}/path?id=$id`;
-
-    const { outcome, http_status: status } = await daemon.webhook({ url, kind: "pingback" });
-    const { full_url: signed, headers, kind } = await inbox.next();
-
-    assert.deepEqual([outcome, status, kind], ["failed", 418, "pingback"]);
-    assert.ok(await verifyPingback(signed, headers["x-signature"], daemon.webhookSecret));
-  });
-
-  test(`${way}: while a secret is replaced both sign, then the next one alone`, async (t) => {
-    const daemon = await start(t);
-    const sent = async () => {
-      await daemon.webhook({ url: daemon.inbox().url, kind: "postback" });
-      return inbox.next();
-    };
-    const inbox = daemon.inbox();
-    const old = daemon.webhookSecret;
-
-    const next = await daemon.rotateSecret();
-    await assert.rejects(daemon.rotateSecret(), /finish that/);
-    const during = await sent();
-    await daemon.finishRotation();
-    await assert.rejects(daemon.finishRotation(), /not rotating/);
-    const after = await sent();
-
-    const verdicts = [
-      verifyPostback(during.body, during.headers["x-signature"], old),
-      verifyPostback(during.body, during.headers["x-signature-next"], next),
-      verifyPostback(after.body, after.headers["x-signature"], next),
-      verifyPostback(after.body, after.headers["x-signature"], old),
-    ];
-    assert.deepEqual(await Promise.all(verdicts), [true, true, true, false]);
-  });
-
-  test(`${way}: faults last until they are taken back, and a reset takes all but accounts`, async (t) => {
-    const daemon = await start(t);
-    const inbox = daemon.inbox();
-    await daemon.faults({ duplicate: 1 });
-    await daemon.results([{ result: "ordered" }]);
-    const { id } = await daemon.client.tasks.post({ postback_url: inbox.url });
-    await daemon.advance({ until: "idle" });
-    const twice = await inbox.messages();
-
-    await daemon.reset();
-    const left = await inbox.messages();
-    await assert.rejects(daemon.client.tasks.get(id), { code: 40401 });
-    await daemon.client.tasks.post({ input: "echoed", postback_url: inbox.url });
-    await daemon.advance({ until: "idle" });
-
-    const once = await inbox.messages();
-    assert.deepEqual([twice.length, left.length, once.length], [2, 0, 1]);
-    assert.match(once[0]?.body ?? "", /"result":"echoed"/);
-  });
-
-  test(`${way}: the clock stands still, goes, and tells what falls due`, async (t) => {
-    const daemon = await start(t);
-    const inbox = daemon.inbox();
-    await inbox.answer([500]);
-    const { id } = await daemon.client.tasks.post({ pingback_url: inbox.url });
-    const at = Date.parse((await inbox.next()).received_at);
-    await daemon.advance({ by: "1ms" });
-
-    const { mode, now, next } = await daemon.clock.get();
-    const events = await daemon.advance({ to: new Date(at + 60_000).toISOString() });
-    const going = await daemon.clock.set("real");
-
-    assert.deepEqual([mode, Date.parse(now), going.mode], ["manual", at + 1, "real"]);
-    assert.partialDeepStrictEqual(next[0], { what: "attempt", task_id: id, kind: "pingback" });
-    assert.partialDeepStrictEqual(events, [{ attempt: 2, outcome: "delivered" }]);
-  });
-
-  test(`${way}: an inbox that waits in vain says what came`, async (t) => {
-    const daemon = await start(t);
-    const inbox = daemon.inbox("empty");
-
-    await assert.rejects(inbox.messages({ count: 2, wait: 0, kind: "postback" }), {
-      message: "The inbox empty: 0 of 2 postback messages came within 0 s.",
-    });
-    await assert.rejects(inbox.next({ wait: 0, task: "x" }), {
-      message: "The inbox empty: 0 of 1 task x's messages came within 0 s.",
-    });
-    await assert.rejects(inbox.answer([99]), PostbackdError);
-  });
-
-  test(`${way}: an inbox shows all its messages, however many`, async (t) => {
-    const daemon = await start(t);
-    const inbox = daemon.inbox();
-    const tasks = Array.from({ length: 250 }, () => ({ postback_url: inbox.url }));
-
-    await daemon.client.tasks.postMany(tasks);
-    await daemon.advance({ until: "idle" });
-
-    assert.equal((await inbox.messages({ kind: "postback" })).length, 250);
-  });
 }
 
-test("daemons in one program have nothing in common, and leave nothing when they stop", async () => {
+test("rules decide, hold and finish results", async (t) => {
+  const daemon = await startHere(t);
+  await daemon.results([
+    { tag: "held", hold: true },
+    { tag: "failing", error: "No space left." },
+    { result: { bytes: 7 } },
+  ]);
+  const post = (tag: string) => daemon.client.tasks.post({ tag });
+  const [held, failing, other] = await Promise.all(["held", "failing", "other"].map(post));
+  assert.ok(held !== undefined && failing !== undefined && other !== undefined);
+
+  const ended = await Promise.all([failing, other].map(({ id }) => daemon.client.tasks.wait(id)));
+  await assert.rejects(daemon.waitFor(held.id, "ended", { timeout: 0 }), { code: 40800 });
+  await daemon.finish(held.id, { result: "late" });
+  const finished = await daemon.client.tasks.wait(held.id);
+
+  assert.deepEqual(
+    [...ended, finished].map(({ result, error }) => [result, error?.message]),
+    [
+      [null, "No space left."],
+      [{ bytes: 7 }, undefined],
+      ["late", undefined],
+    ],
+  );
+});
+
+test("accounts do not see tasks and inboxes of each other", async (t) => {
+  const daemon = await startHere(t);
+  const [one, two] = await Promise.all([daemon.account(), daemon.account("bob")]);
+  const again = await daemon.account("bob");
+
+  const { id } = await one.client.tasks.post({ postback_url: one.inbox().url });
+  const message = await one.inbox().next();
+
+  await assert.rejects(two.client.tasks.get(id), { code: 40401 });
+  assert.deepEqual(await two.inbox().messages(), []);
+  assert.equal(message.task_id, id);
+  assert.deepEqual([two.login, again.webhookSecret], ["bob", two.webhookSecret]);
+  assert.notEqual(one.webhookSecret, two.webhookSecret);
+});
+
+test("a sample is signed, and has its outcome", async (t) => {
+  const daemon = await startHere(t);
+  const inbox = daemon.inbox("samples");
+  await inbox.answer([418]);
+  const url = `${inbox.url}/path?id=$id`;
+
+  const { outcome, http_status: status } = await daemon.webhook({ url, kind: "pingback" });
+  const { full_url: signed, headers, kind } = await inbox.next();
+
+  assert.deepEqual([outcome, status, kind], ["failed", 418, "pingback"]);
+  assert.ok(await verifyPingback(signed, headers["x-signature"], daemon.webhookSecret));
+});
+
+test("during a rotation both secrets sign, and after it the next secret signs", async (t) => {
+  const daemon = await startHere(t);
+  const sent = async () => {
+    await daemon.webhook({ url: daemon.inbox().url, kind: "postback" });
+    return inbox.next();
+  };
+  const inbox = daemon.inbox();
+  const old = daemon.webhookSecret;
+
+  const next = await daemon.rotateSecret();
+  await assert.rejects(daemon.rotateSecret(), /finish/);
+  const during = await sent();
+  await daemon.finishRotation();
+  await assert.rejects(daemon.finishRotation(), /rotating/);
+  const after = await sent();
+
+  const verdicts = [
+    verifyPostback(during.body, during.headers["x-signature"], old),
+    verifyPostback(during.body, during.headers["x-signature-next"], next),
+    verifyPostback(after.body, after.headers["x-signature"], next),
+    verifyPostback(after.body, after.headers["x-signature"], old),
+  ];
+  assert.deepEqual(await Promise.all(verdicts), [true, true, true, false]);
+});
+
+test("a reset ends faults and rules, and keeps accounts", async (t) => {
+  const daemon = await startHere(t);
+  const inbox = daemon.inbox();
+  await daemon.faults({ duplicate: 1 });
+  await daemon.results([{ result: "ordered" }]);
+  const { id } = await daemon.client.tasks.post({ postback_url: inbox.url });
+  await daemon.advance({ until: "idle" });
+  const twice = await inbox.messages();
+
+  await daemon.reset();
+  const left = await inbox.messages();
+  await assert.rejects(daemon.client.tasks.get(id), { code: 40401 });
+  await daemon.client.tasks.post({ input: "echoed", postback_url: inbox.url });
+  await daemon.advance({ until: "idle" });
+
+  const once = await inbox.messages();
+  assert.deepEqual([twice.length, left.length, once.length], [2, 0, 1]);
+  assert.match(once[0]?.body ?? "", /"result":"echoed"/);
+});
+
+test("the clock stands still, runs, and lists due work", async (t) => {
+  const daemon = await startHere(t);
+  const inbox = daemon.inbox();
+  await inbox.answer([500]);
+  const { id } = await daemon.client.tasks.post({ pingback_url: inbox.url });
+  const at = Date.parse((await inbox.next()).received_at);
+  await daemon.advance({ by: "1ms" });
+
+  const { mode, now, next } = await daemon.clock.get();
+  const events = await daemon.advance({ to: new Date(at + 60_000).toISOString() });
+  const going = await daemon.clock.set("real");
+
+  assert.deepEqual([mode, Date.parse(now), going.mode], ["manual", at + 1, "real"]);
+  assert.partialDeepStrictEqual(next[0], { what: "attempt", task_id: id, kind: "pingback" });
+  assert.partialDeepStrictEqual(events, [{ attempt: 2, outcome: "delivered" }]);
+});
+
+test("an inbox that waits in vain names the messages it has", async (t) => {
+  const daemon = await startHere(t);
+  const inbox = daemon.inbox("empty");
+
+  const two = inbox.messages({ count: 2, wait: 0, kind: "postback" });
+  await assert.rejects(two, { message: /empty: 0 of 2 postback/ });
+  await assert.rejects(inbox.next({ wait: 0, task: "x" }), { message: /empty: 0 of 1 task x/ });
+  await assert.rejects(inbox.answer([99]), PostbackdError);
+});
+
+test("an inbox returns all of 250 messages", async (t) => {
+  const daemon = await startHere(t);
+  const inbox = daemon.inbox();
+  const tasks = Array.from({ length: 250 }, () => ({ postback_url: inbox.url }));
+
+  await daemon.client.tasks.postMany(tasks);
+  await daemon.advance({ until: "idle" });
+
+  assert.equal((await inbox.messages({ kind: "postback" })).length, 250);
+});
+
+test("daemons in one program are independent, and leave nothing after a stop", async () => {
   const urls: string[] = [];
   {
     await using one = await startDaemon();
@@ -256,7 +246,7 @@ test("daemons in one program have nothing in common, and leave nothing when they
   for (const url of urls) await assert.rejects(fetch(url));
 });
 
-test("a daemon stops at once while a task is held, an inbox hangs and somebody waits", async () => {
+test("a daemon stops immediately with a held task, a hanging inbox and a wait", async () => {
   const daemon = await startDaemon();
   const inbox = daemon.inbox();
   await inbox.answer(["hang"]);
@@ -271,7 +261,7 @@ test("a daemon stops at once while a task is held, an inbox hangs and somebody w
   assert.ok((await waiting) instanceof Error);
 });
 
-test("with a seed ids, keys, secrets and times are the same again", async () => {
+test("equal seeds give equal ids, keys, secrets and times", async () => {
   const record = async () => {
     await using daemon = await startDaemon({ seed: 7 });
     const { id, created_at: at } = await daemon.client.tasks.post({ input: 1 });
@@ -281,7 +271,7 @@ test("with a seed ids, keys, secrets and times are the same again", async () => 
   assert.deepEqual(await record(), await record());
 });
 
-test("when a daemon with a seed has stopped, keys are such that nobody can guess again", async () => {
+test("keys are random again after the stop of a daemon with a seed", async () => {
   const record = async () => {
     await (await startDaemon({ seed: 7 })).stop();
     await using daemon = await startDaemon();

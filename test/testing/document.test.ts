@@ -46,13 +46,6 @@ test("docs/guides/test-your-receiver.md has a test for each trouble that a recei
   assert.ok(TESTS >= 11, `${TESTS} tests`);
 });
 
-test("the first test of docs/guides/test-your-receiver.md has no more than twelve lines", () => {
-  const [, body = ""] = /async \(\) => \{\n(.*?)^\}\);$/ms.exec(CODE) ?? [];
-
-  const lines = body.trimEnd().split("\n").length;
-  assert.ok(lines > 8 && lines <= 12, `${lines} lines`);
-});
-
 test("the tests of docs/guides/test-your-receiver.md compile under strict", (t) => {
   const folder = folderWithTests(t);
   const args = [

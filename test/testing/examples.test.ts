@@ -30,9 +30,8 @@ const PHP: Language = {
 };
 
 const LANGUAGES = [PYTHON, GO, PHP];
-const LINES_MAX = 60;
 
-/** Where an example runs: a copy of it, and the sources as the `postbackd` that is on its PATH. */
+/** A folder with a copy of the example, and the sources as `postbackd` on its PATH. */
 function placeFor(t: TestContext, language: Language) {
   const cwd = temporaryFolder(t);
   const bin = join(cwd, "bin");
@@ -54,13 +53,6 @@ function placeFor(t: TestContext, language: Language) {
 for (const language of LANGUAGES) {
   const { name, file } = language;
   const options = { skip: reasonToSkip(language) };
-
-  test(`the test of a receiver with ${name} has under ${LINES_MAX} lines`, () => {
-    const lines = readFileSync(pathOf(language), "utf8").trimEnd().split("\n");
-
-    assert.ok(lines.length < LINES_MAX, `${lines.length} lines`);
-    for (const line of lines) assert.ok(line.length <= 100, line);
-  });
 
   test(
     `the test of a receiver with ${name} passes, and leaves no daemon behind`,

@@ -3,19 +3,19 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 import { checkReceiver, startDaemon, type StartedReceiver } from "../../src/testing/testing.ts";
 import { verifyPostback } from "../../src/verify.ts";
 
-/** What a receiver of the newest versions does where others are careless. */
+/** The parts of a receiver in which careless receivers differ. */
 interface Manners {
-  /** The ids of tasks, as it remembers them. */
+  /** Whether the task is not one of the known ids. */
   readonly isNew: (id: string, headers: Headers, known: Set<string>) => boolean;
   readonly statusOfOld: number;
   readonly isNewer: (version: number, than: number) => boolean;
-  /** Whether the signature is one. */
+  /** Whether the signature is valid. */
   readonly verify: (body: string, headers: Headers, secret: string) => boolean | Promise<boolean>;
   readonly parsesFirst: boolean;
   readonly storesLater: boolean;
@@ -48,7 +48,7 @@ async function startReceiver(secret: string, manners: Manners): Promise<StartedR
       return 204;
     };
     if (!manners.storesLater) return store();
-    // When the next one comes: as one that writes many at a time does.
+    // Stores a webhook when the next one arrives, as a receiver with batches does.
     later();
     later = () => void store();
     return 204;
@@ -137,10 +137,11 @@ const RECEIVERS: readonly (readonly [
   ["refuses everything", { verify: () => false }, ["refuses genuine webhooks"]],
 ];
 
-for (const [who, carelessness, broken] of RECEIVERS) {
-  test(`a receiver that ${who} ${broken.join(" and ") || "copes"}`, async () => {
-    await using daemon = await startDaemon();
+const daemon = await startDaemon();
+after(() => daemon.stop());
 
+for (const [who, carelessness, broken] of RECEIVERS) {
+  test(`the check of a receiver that ${who} finds ${broken.length} faults`, async () => {
     const found = await checkReceiver(daemon, {
       start: (secret) => startReceiver(secret, { ...GOOD, ...carelessness }),
       task: (version) => ({ input: { order: "A17", version } }),
