@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 
 import fc from "fast-check";
@@ -26,7 +26,6 @@ function parsed(text: string): unknown {
   return document.value;
 }
 
-/** What a client reads that gets back what it sent. */
 function roundTrip(text: string): string {
   return toJsonText(parsed(text));
 }
@@ -55,92 +54,47 @@ const numberLiteral = fc
   .map((parts) => parts.join(""));
 
 describe("numbers", () => {
-  const literals = [
-    ...["0", "-0", "1.0", "1.10", "-1.50", "0.0", "-0.0", "1e5", "1E5", "1e+5", "1E-05", "0e0"],
-    ...["12345678901234567890", "9007199254740993", "-9007199254740993", "123456789012345.6789"],
-    ...["0.1", "0.1234567890123456789", "0.000001", "0.0000001", "1e400", "-1e400", "1e-400"],
-    ...["100000000000000000000", "1000000000000000000000", "3.141592653589793238462643383279"],
-    ...["5e-324", "1.7976931348623157e308", "123456789.10", "4.35", "1".repeat(1000)],
-  ];
-  for (const literal of literals) {
-    test(`keep every digit of ${literal.slice(0, 40)}`, () => {
+  test("keep every digit", () => {
+    const literals = [
+      ...["0", "-0", "1.0", "1.10", "-1.50", "0.0", "-0.0", "1e5", "1E5", "1e+5", "1E-05", "0e0"],
+      ...["12345678901234567890", "9007199254740993", "-9007199254740993", "123456789012345.6789"],
+      ...["0.1", "0.1234567890123456789", "0.000001", "0.0000001", "1e400", "-1e400", "1e-400"],
+      ...["100000000000000000000", "1000000000000000000000", "3.141592653589793238462643383279"],
+      ...["5e-324", "1.7976931348623157e308", "123456789.10", "4.35", "1".repeat(1000)],
+    ];
+    for (const literal of literals) {
       for (const text of [literal, `[${literal}]`, `{"a":${literal}}`, `[1,${literal},{"b":0}]`]) {
         assert.equal(roundTrip(text), text);
       }
-    });
-  }
-
-  test("keep every digit wherever they stand", () => {
-    fc.assert(
-      fc.property(numberLiteral, numberLiteral, (a, b) => {
-        const text = `{"n":${a},"list":[${b},"${a}",{"deep":[[${a}]],"s":"x ${b}:${a}, ${b}"}]}`;
-
-        assert.equal(roundTrip(text), text);
-      }),
-      { numRuns: 1000 },
-    );
+    }
   });
 
-  test("keep every digit whatever white space surrounds them", () => {
-    const space = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 });
-    fc.assert(
-      fc.property(numberLiteral, space, space, (number, before, behind) => {
-        const text = `${before}[${before}${number}${behind},${before}${number}${behind}]${behind}`;
-
-        assert.equal(roundTrip(text), `[${number},${number}]`);
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  test("survive a second trip unchanged", () => {
-    fc.assert(
-      fc.property(fc.json(), (text) => {
-        const once = roundTrip(text);
-
-        assert.equal(roundTrip(once), once);
-        assert.deepEqual(JSON.parse(once), JSON.parse(text));
-      }),
-    );
-  });
-
-  test("are plain numbers to whoever asks for the number", () => {
+  test("convert to JavaScript numbers, and other values stay as they are", () => {
     const values = parsed("[1, 1.0, 9.0e0, -0, 12345678901234567890, 1e400]");
     assert(Array.isArray(values));
 
     assert.deepEqual(values.map(toPlainNumber), [1, 1, 9, -0, 12345678901234567000, Infinity]);
-  });
-
-  test("are told apart from objects, strings and absence", () => {
     const others = [{ rawJSON: "1" }, "1", null, undefined, true, [1]];
-
     for (const other of others) assert.equal(toPlainNumber(other), other);
     assert.equal(roundTrip(`{"rawJSON":"1"}`), `{"rawJSON":"1"}`);
   });
 });
 
 describe("nesting", () => {
-  const shapes = [
-    ["arrays", "[", "]"],
-    ["objects", `{"a":`, "}"],
-  ] as const;
-  for (const [what, open, close] of shapes) {
-    const nested = (depth: number, core: string) => open.repeat(depth) + core + close.repeat(depth);
-
-    test(`is taken ${JSON_DEPTH_MAX} levels deep and no deeper, in ${what}`, () => {
-      assert.equal(JSON_DEPTH_MAX, 64);
-      assert.equal(roundTrip(nested(64, "1.0")), nested(64, "1.0"));
-      const refused = parseJsonText(nested(65, "1.0"));
-      assert(refused.kind === "fault");
-      assert.match(refused.reason, /nested deeper than 64 levels/);
-    });
-  }
-
-  test("counts levels, not brackets", () => {
+  test("is limited to 64 levels of arrays or objects", () => {
+    assert.equal(JSON_DEPTH_MAX, 64);
+    for (const [open, close] of [
+      ["[", "]"],
+      [`{"a":`, "}"],
+    ] as const) {
+      const nested = (depth: number) => `${open.repeat(depth)}1.0${close.repeat(depth)}`;
+      assert.equal(roundTrip(nested(64)), nested(64));
+      assert.equal(parseJsonText(nested(65)).kind, "fault");
+    }
     assert.equal(roundTrip(`[${"[],".repeat(999)}[]]`), `[${"[],".repeat(999)}[]]`);
   });
 
-  test("is not counted within strings, whatever escapes they hold", () => {
+  test("ignores brackets within strings", () => {
     const brackets = "[{".repeat(100);
     for (const string of [brackets, `\\"${brackets}`, `${brackets}\\\\`, `\\\\\\"${brackets}`]) {
       assert.equal(parseJsonText(`["${string}"]`).kind, "json", string.slice(0, 8));
@@ -151,20 +105,19 @@ describe("nesting", () => {
     }
   });
 
-  test("is refused without recursion: a hundred thousand levels, closed or not", async () => {
+  test("of a hundred thousand levels is refused without recursion", async () => {
     const closed = "[".repeat(100_000) + "]".repeat(100_000);
     const ms = await cpuMsOf(() => {
       for (const text of ["[".repeat(100_000), `{"a":`.repeat(100_000), closed]) {
         assert.equal(parseJsonText(text).kind, "fault");
       }
     });
-    // All of it takes less than a millisecond.
     assert(ms < 1000, `${ms} ms`);
   });
 });
 
 describe("strings and names", () => {
-  test("keep __proto__ and its like as ordinary members", () => {
+  test("keep __proto__ and similar names as ordinary members", () => {
     const text = `{"__proto__":{"a":1.0},"constructor":1,"toString":null,"hasOwnProperty":[]}`;
     const value = parsed(text);
     assert(typeof value === "object" && value !== null);
@@ -178,7 +131,7 @@ describe("strings and names", () => {
     assert.equal(roundTrip(`{"__proto__":{"a":1}}`), `{"__proto__":{"a":1}}`);
   });
 
-  test("keep every character, those beyond the basic plane and NUL included", () => {
+  test("keep every character, also NUL and lone surrogates", () => {
     const character = fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit));
     const text = fc.array(character, { maxLength: 30 }).map((units) => units.join(""));
     fc.assert(
@@ -193,7 +146,7 @@ describe("strings and names", () => {
     );
   });
 
-  test("write half of a surrogate pair as its escape, so that it survives UTF-8", () => {
+  test("write a lone surrogate as an escape", () => {
     const text = String.raw`{"\udead":["\ud800","\ud83d\ude00","\udc00\ud800"]}`;
 
     const out = roundTrip(text);
@@ -204,22 +157,20 @@ describe("strings and names", () => {
 });
 
 describe("bytes", () => {
-  const invalid = {
-    "a lone continuation byte": [0x22, 0x80, 0x22],
-    "a truncated sequence": [0x22, 0xe2, 0x82, 0x22],
-    "an overlong encoding": [0x22, 0xc0, 0xaf, 0x22],
-    "an encoded surrogate": [0x22, 0xed, 0xa0, 0x80, 0x22],
-    "a character beyond U+10FFFF": [0x22, 0xf4, 0x90, 0x80, 0x80, 0x22],
-    "Latin-1": [0x22, 0xe9, 0x22],
-    "UTF-16": [0xff, 0xfe, 0x5b, 0x00, 0x5d, 0x00],
-  };
-  for (const [what, bytes] of Object.entries(invalid)) {
-    test(`are refused that hold ${what}`, () => {
+  test("are refused if they are not valid UTF-8", () => {
+    const invalid = {
+      "a lone continuation byte": [0x22, 0x80, 0x22],
+      "a truncated sequence": [0x22, 0xe2, 0x82, 0x22],
+      "an overlong encoding": [0x22, 0xc0, 0xaf, 0x22],
+      "an encoded surrogate": [0x22, 0xed, 0xa0, 0x80, 0x22],
+      "a character beyond U+10FFFF": [0x22, 0xf4, 0x90, 0x80, 0x80, 0x22],
+      "UTF-16": [0xff, 0xfe, 0x5b, 0x00, 0x5d, 0x00],
+    };
+    for (const [what, bytes] of Object.entries(invalid)) {
       const fault = parseJsonBytes(Uint8Array.from(bytes));
-
-      assert.deepEqual(fault, { kind: "fault", reason: "not valid UTF-8" });
-    });
-  }
+      assert.deepEqual(fault, { kind: "fault", reason: "not valid UTF-8" }, what);
+    }
+  });
 
   test("are read as UTF-8, with or without a byte order mark", () => {
     const bytes = Buffer.from(`["\u00e4\u{1F600}",1.0]`);
@@ -232,7 +183,7 @@ describe("bytes", () => {
     }
   });
 
-  test("that are no JSON are refused with the place, and nothing of them is repeated", () => {
+  test("that are not JSON are refused with the line and column alone", () => {
     for (const [text, reason] of [
       ["", "not valid JSON: it ends too early (line 1, column 1)"],
       [" ", "not valid JSON: it ends too early (line 1, column 2)"],
@@ -258,89 +209,51 @@ describe("bytes", () => {
   });
 });
 
-const SELECTION = new URL("../fixtures/json/", import.meta.url);
-const WHOLE = new URL("../../../shared/corpora/JSONTestSuite/", import.meta.url);
-
-function exerciseSuite(folder: URL): void {
-  const tests = new URL("test_parsing/", folder);
-  for (const name of readdirSync(tests)) {
-    const bytes = readFileSync(new URL(encodeURIComponent(name), tests));
-    const document = parseJsonBytes(bytes);
-    if (name.startsWith("y_")) assert.equal(document.kind, "json", name);
-    if (name.startsWith("n_")) assert.equal(document.kind, "fault", name);
-    if (document.kind !== "json") continue;
-    const out = toJsonText(document.value);
-    assert.equal(roundTrip(out), out, name);
-    // Its numbers stand there as they were sent: without white space and strings, the same characters.
-    assert.deepEqual(numbersOf(out), numbersOf(bytes.toString("utf8")), name);
-  }
-}
-
 function numbersOf(text: string): readonly string[] {
   const isRepeated = /"(\w)":.*"\1":/.test(text);
   if (isRepeated) return [];
   return text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d[\d.eE+-]*/g) ?? [];
 }
 
-test("a text nests as deep as its brackets do", () => {
+test("isDeeperThan counts the levels of a text", () => {
   const cases = [
-    ["1", 0],
-    ["1.0", 0],
-    ['"[[["', 0],
-    ["null", 0],
-    ["[]", 1],
-    ["{}", 1],
-    ["[1.0]", 1],
-    ['[1,{"a":[]},[]]', 3],
-    ['{"__proto__":{"a":1}}', 2],
-  ] as const;
+    ...([
+      ["1", 0],
+      ["1.0", 0],
+      ['"[[["', 0],
+      ["null", 0],
+      ["[]", 1],
+      ["{}", 1],
+    ] as const),
+    ...([
+      ["[1.0]", 1],
+      ['[1,{"a":[]},[]]', 3],
+      ['{"__proto__":{"a":1}}', 2],
+    ] as const),
+  ];
   for (const [text, depth] of cases) {
     assert.equal(isDeeperThan(text, depth), false, text);
     if (depth > 0) assert.equal(isDeeperThan(text, depth - 1), true, text);
   }
 });
 
-describe("JSONTestSuite", () => {
-  test("is judged as it asks, a selection of its files", () => exerciseSuite(SELECTION));
-
-  test("is judged as it asks, every file", (t) => {
-    if (!existsSync(WHOLE)) return t.skip("the whole suite is not at hand");
-    exerciseSuite(WHOLE);
-  });
-
-  test("keeps the numbers that other parsers change", (t) => {
-    const folder = new URL("test_transform/", WHOLE);
-    if (!existsSync(folder)) return t.skip("the whole suite is not at hand");
-    const names = readdirSync(folder).filter((name) => name.startsWith("number_"));
-    assert(names.length > 5);
-    for (const name of names) {
-      const text = readFileSync(new URL(name, folder), "utf8").trim();
-      assert.equal(roundTrip(text), text, name);
-    }
-  });
-});
-
-test("only numbers that a double would change are kept as their text", (t) => {
-  const keep = t.mock.method(JSON, "rawJSON");
-  const measured = "[0.12345678901234566,-3.3333333333333334e-8,1234567890123456]";
-  for (const [text, kept] of [
-    [measured, []],
-    ["[0,-1,0.5,-0.000001,123456789012345,0.05,100,-12.34]", []],
-    [`{"a":${measured},"b":["x, 1.0"]}`, []],
-    ["[0.12345678901234567,7]", ["0.12345678901234567"]],
-    ["[0.1234567890123456,1.0,-0,-0.0,0.0000001]", ["1.0", "-0", "-0.0", "0.0000001"]],
-    ["[-0.0000012345678901234567,-0.00000123456789012345678]", ["-0.00000123456789012345678"]],
-  ] as const) {
-    keep.mock.resetCalls();
-    assert.equal(roundTrip(text), text);
-    assert.deepEqual(
-      keep.mock.calls.map((call) => call.arguments[0]),
-      kept,
-    );
+// The names begin with the verdict: y is JSON, n is not JSON, i is either.
+test("the files of JSONTestSuite have the verdict of their name and keep their numbers", () => {
+  const file = new URL("../fixtures/http/json-test-suite.json", import.meta.url);
+  const files: Readonly<Record<string, string>> = JSON.parse(readFileSync(file, "utf8"));
+  for (const [name, base64] of Object.entries(files)) {
+    const bytes = Buffer.from(base64, "base64");
+    const document = parseJsonBytes(bytes);
+    if (name.startsWith("y_")) assert.equal(document.kind, "json", name);
+    if (name.startsWith("n_")) assert.equal(document.kind, "fault", name);
+    if (document.kind !== "json") continue;
+    const out = toJsonText(document.value);
+    assert.equal(roundTrip(out), out, name);
+    assert.deepEqual(numbersOf(out), numbersOf(bytes.toString("utf8")), name);
   }
 });
 
-/** What the platform makes of a document number by number: the rule that the parser has to keep, at its own pace. */
+/** Parses as V8 does, except that each number keeps its text: the reference, too slow for the product. */
 function parseByReviver(text: string): unknown {
   // In V8, not yet in TypeScript's library.
   const parse = JSON.parse as (
@@ -372,7 +285,7 @@ function assertAsByReviver(text: string): void {
   assert.deepEqual(document.value, expected);
 }
 
-test("members keep their order, whole numbers as names included", () => {
+test("members keep their order, also if their names are whole numbers", () => {
   const name = fc.oneof(
     fc.constantFrom("a", "", "-1", "01", "4294967294", "4294967295", "1.0"),
     fc.nat({ max: 20 }).map(String),
@@ -390,7 +303,7 @@ test("members keep their order, whole numbers as names included", () => {
   );
 });
 
-test("a name that occurs twice has its last value in the place of the first", () => {
+test("a duplicate name has its last value at its first position", () => {
   const text = '{"2":0,"b":1,"1":{"2":0,"1":1,"2":2},"b":3,"2":4}';
 
   const out = compactJson(Buffer.from(text));
@@ -399,7 +312,7 @@ test("a name that occurs twice has its last value in the place of the first", ()
 });
 
 // V8 up to 14.6 takes an escaped name for one that it has seen in its place and that begins like the escape.
-test("a name with escapes is what it says, whatever was parsed before", () => {
+test("a name with escapes is decoded, also after a similar document", () => {
   const seen = String.raw`{"":[],"b":{},"\\":{}}`;
   for (const name of [String.raw`"\n"`, String.raw`"\""`, String.raw`"\u0061"`, String.raw`"\/"`]) {
     assert.equal(roundTrip(seen), seen);
@@ -409,23 +322,11 @@ test("a name with escapes is what it says, whatever was parsed before", () => {
   assert.equal(roundTrip(String.raw`{"a":1,"b":2,"\u0061":3}`), '{"a":3,"b":2}');
 });
 
-describe("what the platform's own parser makes of a document, number by number,", () => {
+describe("the parser returns the same as the reference", () => {
   const space = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 2 });
   const escape = fc.constantFrom(
-    ...[
-      "\\n",
-      '\\"',
-      "\\\\",
-      "\\/",
-      "\\u0041",
-      "\\ud83d",
-      "\\u0000",
-      "\\ude00",
-      "\u2028",
-      "😀",
-      "é",
-    ],
-    ...["[", "{", "]", "}", ",", ":", "1.0", "-0", " ", "a"],
+    ...["\\n", '\\"', "\\\\", "\\/", "\\u0041", "\\ud83d", "\\u0000", "\\ude00", "\u2028"],
+    ...["😀", "é", "[", "{", "]", "}", ",", ":", "1.0", "-0", " ", "a"],
   );
   const string = fc.array(escape, { maxLength: 4 }).map((parts) => `"${parts.join("")}"`);
   // Without escapes: see above.
@@ -448,11 +349,11 @@ describe("what the platform's own parser makes of a document, number by number,"
     };
   });
 
-  test("is what comes of it here", () => {
+  test("for generated documents", () => {
     fc.assert(fc.property(document, assertAsByReviver), { numRuns: 3000 });
   });
 
-  test("is what comes of it here when something of it is gone or there twice", () => {
+  test("for documents with a piece removed or repeated", () => {
     const broken = fc.tuple(document, fc.nat(), fc.nat(3), fc.boolean());
     fc.assert(
       fc.property(broken, ([text, where, length, isTwice]) => {
@@ -460,14 +361,14 @@ describe("what the platform's own parser makes of a document, number by number,"
         const piece = text.slice(at, at + length);
         const rest = text.slice(at + length);
         const cut = text.slice(0, at) + (isTwice ? piece + piece : "") + rest;
-        // Half of a character has no bytes.
+        // A lone surrogate has no UTF-8.
         assertAsByReviver(cut.toWellFormed());
       }),
       { numRuns: 3000 },
     );
   });
 
-  test("is what comes of it here at the worst inputs that there are", () => {
+  test("for the slowest inputs", () => {
     const units = ["1e9,", "0,", "[],", "{},", '"",', "-0,", "1.0,", '"\\n",', '{"a":1.0,"a":-0},'];
     const many = units.map((unit) => `[${unit.repeat(5000)}1e9]`);
     const names = Array.from({ length: 5000 }, (_, i) => `"${(i * 7919) % 5000}":1.0`);
@@ -478,41 +379,28 @@ describe("what the platform's own parser makes of a document, number by number,"
     const nested = `${'[1.0,{"a":'.repeat(32)}1e9${"}]".repeat(32)}`;
     const blank = `[${" ".repeat(50_000)}1.0${"\n".repeat(50_000)}]`;
     const long = [`"${"x".repeat(50_000)}"`, "1".repeat(50_000), `0.${"0".repeat(50_000)}1`];
-    const others = [
-      `{${names.join()}}`,
-      `{${twice.join()}}`,
-      nested,
-      blank,
-      ...long.map((each) => `[1.0,${each}]`),
-    ];
+    const others = [`{${names.join()}}`, `{${twice.join()}}`, nested, blank];
+    for (const each of long) others.push(`[1.0,${each}]`);
     for (const text of [...many, ...others]) assertAsByReviver(text);
   });
 });
 
-describe("a document that is opened only so far", () => {
-  const [list, object] = [["[1.0]"], ['{"b":{"c":1.0},"a":[]}']].map(([text = ""]) => text);
-
-  test("gives below that the text of what stands there, as if it had been parsed", () => {
+describe("a document parsed to a limited depth", () => {
+  test("keeps the text of deeper values", () => {
+    const [list, object] = ["[1.0]", '{"b":{"c":1.0},"a":[]}'];
     const text = `[{"input": ${object} ,"n":1.0,"list":${list}},[{}]]`;
     const document = parseJsonText(text, { opens: 1 });
     assert(document.kind === "json" && Array.isArray(document.value));
     const [task, inner] = document.value as unknown[];
     assert(isJsonObject(task));
 
-    assert.deepEqual(
-      Object.entries(task).map(([name, value]) => [name, toJsonText(value)]),
-      [
-        ["input", object],
-        ["n", "1.0"],
-        ["list", list],
-      ],
-    );
+    const texts = Object.entries(task).map(([name, value]) => `${name} ${toJsonText(value)}`);
+    assert.deepEqual(texts, [`input ${object}`, "n 1.0", `list ${list}`]);
     assert.equal(toJsonText(inner), "[{}]");
-    for (const each of [task["input"], task["list"], inner])
-      assert.equal(isJsonObject(each), false);
+    for (const each of [task["input"], task["list"], inner]) assert(!isJsonObject(each));
   });
 
-  test("tells of a list that nobody would take no more than its length", () => {
+  test("keeps the length of a list beyond the task limit, and not its items", () => {
     const items = ["1", "1.0", '"x]"', "[1,[2]]", '{"a":[]}', "null", "false", "true"];
     const text = `{"tasks":[${Array.from({ length: 80_000 }, (_, i) => items[i % items.length]).join()}]}`;
     const document = parseJsonText(text, { opens: 2 });
@@ -524,7 +412,7 @@ describe("a document that is opened only so far", () => {
     assert.equal(Object.keys(tasks).length, 10_000);
   });
 
-  test("is judged whole all the same", () => {
+  test("is validated at every depth", () => {
     for (const text of ['[{"input":[01]}]', '[{"input":{"a":}}]', '[{"input":"\u0001"}]']) {
       assert.equal(parseJsonText(text, { opens: 1 }).kind, "fault", text);
     }
