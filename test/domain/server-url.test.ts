@@ -6,7 +6,6 @@ import { parseServerUrl, type ServerUrl } from "../../src/domain/address/server-
 
 const SECRET = "s3cr3t";
 
-/** What a refusal says; fails the test where the URL is taken. */
 function refusal(text: string): string {
   const parsed = parseServerUrl(text);
   assert.equal(parsed.kind, "fault", text);
@@ -19,34 +18,22 @@ function taken(text: string): ServerUrl {
   return parsed.kind === "value" ? parsed.value : assert.fail();
 }
 
-test("never repeats a password, also where it is not percent-encoded", () => {
-  const hostile = [
-    `postgres://app:${SECRET}@${SECRET}@db/x`,
-    `postgres://app:${SECRET}/${SECRET}@db/x`,
-    `postgres://app:${SECRET}?${SECRET}=${SECRET}@db/x`,
-    `postgres://app:x?${SECRET}@db/x`,
-    `postgres://app:${SECRET}#${SECRET}@db/x`,
-    `postgres://app:x#${SECRET}@db/x`,
-    `postgres://app:${SECRET} @db/x`,
-    `postgres://app:${SECRET}\n@db/x`,
-    `postgres://app:${SECRET}%zz@db/x`,
-    `postgres://app:${SECRET}%ff@db/x`,
-    `postgres://app:${SECRET}%00@db/x`,
-    `postgres://app:${SECRET}@/x`,
-    `postgres://app:${SECRET}@db`,
-    `postgres://app:${SECRET}@db:99999/x`,
-    `postgres://app:${SECRET}@db/x?nope=1`,
-    `postgres://app@db/x?password=${SECRET}`,
-    `postgres://app@db/x?sslpassword=${SECRET}`,
-    `postgres://:${SECRET}@db/x`,
-    `mysql://app:${SECRET}@db/x`,
-    `https://app:${SECRET}@db/x`,
+test("a fault does not contain the password, also if it is not percent-encoded", () => {
+  const urls = [
+    ...["postgres://app:S@S@db/x", "postgres://app:S/S@db/x", "postgres://app:S?S=S@db/x"],
+    ...["postgres://app:x?S@db/x", "postgres://app:S#S@db/x", "postgres://app:x#S@db/x"],
+    ...["postgres://app:S @db/x", "postgres://app:S\n@db/x", "postgres://app:S%zz@db/x"],
+    ...["postgres://app:S%ff@db/x", "postgres://app:S%00@db/x", "postgres://app:S@/x"],
+    ...["postgres://app:S@db", "postgres://app:S@db:99999/x", "postgres://app:S@db/x?nope=1"],
+    ...["postgres://app@db/x?password=S", "postgres://app@db/x?sslpassword=S"],
+    ...["postgres://:S@db/x", "mysql://app:S@db/x", "https://app:S@db/x"],
   ];
+  const hostile = urls.map((url) => url.replaceAll("S", SECRET));
 
   for (const text of hostile) assert.doesNotMatch(refusal(text), new RegExp(SECRET), text);
 });
 
-test("shows a URL without its password, in whatever way it is shown", () => {
+test("a parsed URL is printed without its password", () => {
   const url = taken(`postgres://app:${SECRET}%40%2F@a:5432,b/x?sslmode=require`);
 
   assert.equal(url.password?.(), `${SECRET}@/`);
@@ -54,46 +41,7 @@ test("shows a URL without its password, in whatever way it is shown", () => {
   assert.doesNotMatch(inspect(url) + JSON.stringify(url), new RegExp(SECRET));
 });
 
-test("tells how to write what it refuses", () => {
-  const cases: readonly [string, RegExp][] = [
-    ["postgres://app:a@b@db/x", /percent-encode what is special in the password: @ is %40/],
-    ["postgres://db/x", /names no user/],
-    ["postgres://app@db/", /names no database/],
-    ["postgres://app@/x", /names no host; .*localhost or \?host=\/run\/postgresql/],
-    ["postgres://app@db/x/y", /write \/ as %2F/],
-    ["postgres://app@db/x#y", /write it as %23/],
-    ["postgres://app@db/x?sslmod=require", /"sslmod"; the nearest known one is sslmode/],
-    ["postgres://app@db/x?__proto__=1", /unknown parameter "__proto__"/],
-    ["postgres://app@db/x?constructor=1", /unknown parameter "constructor"/],
-    ["postgres://app@db/x?sslmode=prefer", /write verify-full, or disable/],
-    ["postgres://app@db/x?sslmode=yes", /sslmode=, which must be one of disable, require/],
-    ["postgres://app@db/x?sslmode=require&sslmode=disable", /has sslmode= twice/],
-    ["postgres://app@db/x?sslcert=/a.pem", /sslcert and sslkey together/],
-    ["postgres://app@db/x?sslrootcert=ca.pem", /absolute path or "system"/],
-    ["postgres://app@db/x?host=/run/postgresql", /names its hosts twice/],
-    ["postgres://app@db/x?port=1", /port= without host=/],
-    ["postgres://app@db/x?connect_timeout=0", /from 1 to 300/],
-    ["postgres://app@db/x?options=-c%20synchronous_commit%3Doff", /the schema of the tables alone/],
-    [
-      "postgres://app@db/x?options=-c%20search_path%3Da%20-c%20fsync%3Doff",
-      /the schema of the tables/,
-    ],
-    ["postgres://app@db/x?channel_binding=require", /take it out, and write sslmode=verify-full/],
-    ["postgres://app@db/x?dbname=y", /dbname= behind its host/],
-    ["postgres://a%00b@db/x", /percent-encoded control character/],
-    ["postgres://app@db:0/x", /HOST, HOST:PORT or \[IPV6\]:PORT/],
-    ["postgres://app@a,,b/x", /names no host/],
-    ["postgres://app@::1/x", /HOST, HOST:PORT or \[IPV6\]:PORT/],
-    ["postgres://app@[nope]/x", /neither a name nor an address/],
-    ["postgres://app@a..b/x", /neither a name nor an address/],
-    [`postgres://app@db/${"x".repeat(64)}`, /database of more than 63 bytes/],
-    [`postgres://app@${"a,".repeat(16)}a/x`, /more than 16 hosts/],
-  ];
-
-  for (const [text, reason] of cases) assert.match(refusal(text), reason, text);
-});
-
-test("asks for a checked certificate beyond this machine unless told otherwise", () => {
+test("a host beyond this machine needs a verified certificate unless sslmode changes it", () => {
   const modes = (text: string): readonly string[] => taken(text).hosts.map(({ tls }) => tls);
 
   assert.deepEqual(modes("postgres://app@db.example.com/x"), ["verify-full"]);
@@ -106,7 +54,7 @@ test("asks for a checked certificate beyond this machine unless told otherwise",
   ]);
 });
 
-test("takes several hosts, with a port each, and wants one that writes", () => {
+test("several hosts each have a port, and the session needs a writable one", () => {
   const url = taken("postgresql://app@a:6432,[2001:db8::1]:5433,b/x");
 
   assert.deepEqual(
@@ -122,14 +70,14 @@ test("takes several hosts, with a port each, and wants one that writes", () => {
   assert.equal(taken("postgres://app@a,b/x?target_session_attrs=any").targetSession, "any");
 });
 
-test("takes the folder of a unix socket, as a parameter or in the place of the host", () => {
+test("a Unix socket's folder is a parameter or the host", () => {
   const socket = { host: "/run/postgresql", port: 5433, tls: "disable" };
 
   assert.deepEqual(taken("postgres://app@/x?host=/run/postgresql&port=5433").hosts, [socket]);
   assert.deepEqual(taken("postgres://app@%2Frun%2Fpostgresql:5433/x").hosts, [socket]);
 });
 
-test("reads every parameter that it knows", () => {
+test("every known parameter is parsed", () => {
   const parameters = [
     ...["sslmode=verify-ca", "sslrootcert=/ca.pem", "sslcert=/c.pem", "sslkey=/k.pem"],
     ...["application_name=jobs", "connect_timeout=9", "options=-c%20search_path%3Djobs"],

@@ -1,5 +1,15 @@
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
+import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
+
 const LABEL_63 = "a".repeat(63);
 const NAME_253 = [LABEL_63, LABEL_63, LABEL_63, "a".repeat(61)].join(".");
+
+/** The policy of a machine with names and addresses, and nothing allowed. */
+export const POLICY: UrlPolicy = {
+  allow: EMPTY_ALLOW_LIST,
+  ownNames: ["Worker-7.example.net", "worker-7"],
+  ownAddresses: ["93.184.216.34", "2606:2800:220:1::1", "fe80::7%eth0"],
+};
 
 /** URLs as written, and the normal form each is requested in. */
 export const NORMAL_FORMS = [
@@ -43,138 +53,77 @@ export const NORMAL_FORMS = [
   ["http://127.0.0.1.nip.io/", "http://127.0.0.1.nip.io/"],
 ] as const;
 
-/**
- * Rules, and URLs that each refuses on a machine named worker-7 with the addresses of the tests'
- * policy.
- */
-export const REFUSALS = [
-  ["malformed Unicode", ["http://h.example/\ud800", "http://h.example/\udc00x#"]],
+/** Rules, and URLs that each rule refuses on the machine of {@link POLICY}. */
+export const REFUSALS: readonly (readonly [rule: string, urls: readonly [string, ...string[]]])[] =
   [
-    "control character",
+    ["malformed Unicode", ["http://h.example/\ud800", "http://h.example/\udc00x#"]],
+    ["control character", texts("http://h.example/\n|ht\ttp://h.example/|\0http://h.example/")],
     [
-      "http://h.example/\n",
-      "ht\ttp://h.example/",
-      "\u0000http://h.example/",
-      "http://h.example/\u007f",
+      "control character",
+      texts("http://h.example/\u007f|http://h.example/#\0|http://l\rocalhost/"),
     ],
-  ],
-  [
-    "control character",
-    ["http://h.example/#\u0000", "http://h.example/\u0085", "http://l\rocalhost/"],
-  ],
-  [
-    "white space around the URL",
+    ["control character", ["http://h.example/\u0085"]],
+    ["white space around the URL", texts(" http://h.example/|http://h.example/ ")],
+    ["white space around the URL", texts("http://h.example/\u3000|\ufeffhttp://h.example/")],
+    ["not http or https", texts("|h.example|//h.example/|ftp://h.example/|file:///etc/passwd")],
+    ["not http or https", texts("javascript:alert(1)|http:h.example|http:/h.example")],
+    ["not http or https", texts("http:\\\\h.example|https//h.example")],
     [
-      " http://h.example/",
-      "http://h.example/ ",
-      "http://h.example/\u3000",
-      "\ufeffhttp://h.example/",
+      "no host",
+      texts("http://|http:///h.example|https://?q|http://#f|http://\\h.example|http://:80/"),
     ],
-  ],
-  [
-    "not http or https",
     [
-      "",
-      "h.example",
-      "//h.example/",
-      "ftp://h.example/",
-      "file:///etc/passwd",
-      "javascript:alert(1)",
+      "credentials",
+      texts("http://u:p@h.example/|http://u@h.example/|http://@h.example/|http://:@a.b/"),
     ],
-  ],
-  [
-    "not http or https",
-    ["http:h.example", "http:/h.example", "http:\\\\h.example", "https//h.example"],
-  ],
-  [
-    "no host",
     [
-      "http://",
-      "http:///h.example",
-      "https://?q",
-      "http://#f",
-      "http://\\h.example",
-      "http://:80/",
+      "port",
+      texts("http://h.example:0/|http://h.example:65536/|http://h.example:8o/|http://[::1]:x/"),
     ],
-  ],
-  [
-    "credentials",
-    ["http://u:p@h.example/", "http://u@h.example/", "http://@h.example/", "http://:@h.example/"],
-  ],
-  [
-    "port",
-    ["http://h.example:0/", "http://h.example:65536/", "http://h.example:8o/", "http://[::1]:x/"],
-  ],
-  [
-    "invalid host",
-    ["http://h example/", "http://1.2.3.4.5/", "http://[::1", "http://[::1%25lo]/", "http://a^b/"],
-  ],
-  [
-    "empty host label",
-    ["http://a..example/", "http://.example/", "http://h.example./", "http://./"],
-  ],
-  [
-    "empty host label",
-    ["http://8.8.8.8./", "http://8.8.8.8。/", "http://8.8.8.8%2E/", "http://8.8.8.8.\u00ad:80/"],
-  ],
-  ["empty host label", ["http://134744072./", "http://localhost./", "http://127.0.0.1./"]],
-  [
-    "host label over 63 characters",
-    [`http://${LABEL_63}a.example/`, `http://h.${LABEL_63}a/`, `http://${"ü".repeat(60)}.example/`],
-  ],
-  [
-    "host name over 253 characters",
-    [`http://a${NAME_253}/`.replace("aaa.", "aa.a."), `http://${"a.".repeat(400)}b/`],
-  ],
-  [
-    "host name characters",
-    ["http://a!b.example/", "http://$id.example/", "http://a*.example/", "http://%24tag.example/"],
-  ],
-  [
-    "URL over 2048 bytes",
-    [`http://h.example/${"a".repeat(2032)}`, `http://h.example/${"ü".repeat(339)}`],
-  ],
-  ["URL over 2048 bytes", [`http://h.example/${"a/../".repeat(1700)}`]],
-  ["name without a dot", ["http://intranet/", "http://metadata/", "http://com/", "http://xn--a/"]],
-  [
-    "local name (localhost, RFC 6761)",
+    ["invalid host", texts("http://h example/|http://1.2.3.4.5/|http://[::1|http://[::1%25lo]/")],
+    ["invalid host", ["http://a^b/"]],
+    ["empty host label", texts("http://a..example/|http://.example/|http://h.example./|http://./")],
     [
-      "http://localhost/",
-      "http://LOCALHOST:80/",
-      "http://a.localhost/",
-      "http://%6cocalhost/",
-      "http://ⓛocalhost/",
+      "empty host label",
+      texts("http://8.8.8.8./|http://8.8.8.8。/|http://8.8.8.8%2E/|http://127.0.0.1./"),
     ],
-  ],
-  ["local name (.localdomain)", ["http://localhost.localdomain/"]],
-  [
-    "local name (.local, RFC 6762)",
-    ["http://printer.local/", "http://kubernetes.default.svc.cluster.local/"],
-  ],
-  ["local name (.internal, ICANN)", ["http://metadata.google.internal/computeMetadata/v1/"]],
-  ["local name (.lan, RFC 6762)", ["http://receiver.lan/", "http://receiver。ＬＡＮ/"]],
-  ["local name (.home.arpa, RFC 8375)", ["http://router.home.arpa/", "http://home.arpa/"]],
-  ["local name (.onion, RFC 7686)", ["http://a.onion/"]],
-  ["name of this machine", ["http://worker-7.example.net/", "http://WORKER-7/"]],
-  ["address of this machine", ["http://93.184.216.34/", "http://[2606:2800:220:1::1]/"]],
-  [
-    "address of this machine",
-    ["http://[::ffff:93.184.216.34]/", "http://[64:ff9b::93.184.216.34]/"],
-  ],
-  [
-    "loopback (RFC 1122)",
-    ["http://127.1/", "http://0177.0.0.1/", "http://0x7f000001/", "http://2130706433/"],
-  ],
-  [
-    "loopback (RFC 1122)",
+    ["empty host label", texts("http://8.8.8.8.\u00ad:80/|http://134744072./|http://localhost./")],
+    ["host label over 63 characters", texts(`http://${LABEL_63}a.example/|http://h.${LABEL_63}a/`)],
+    ["host label over 63 characters", [`http://${"ü".repeat(60)}.example/`]],
+    ["host name over 253 characters", [`http://a${NAME_253}/`.replace("aaa.", "aa.a.")]],
+    ["host name over 253 characters", [`http://${"a.".repeat(400)}b/`]],
+    ["host name characters", texts("http://a!b.example/|http://$id.example/|http://a*.example/")],
+    ["host name characters", ["http://%24tag.example/"]],
+    ["URL over 2048 bytes", [`http://h.example/${"a".repeat(2032)}`]],
+    ["URL over 2048 bytes", [`http://h.example/${"ü".repeat(339)}`]],
+    ["URL over 2048 bytes", [`http://h.example/${"a/../".repeat(1700)}`]],
+    ["name without a dot", texts("http://intranet/|http://metadata/|http://com/|http://xn--a/")],
+    ["local name (localhost, RFC 6761)", texts("http://localhost/|http://LOCALHOST:80/")],
     [
-      "http://１２７.0.0.1/",
-      "http://127。0。0。1/",
-      "http://%31%32%37.1/",
-      "http://[::FFFF:7f00:1]/",
+      "local name (localhost, RFC 6761)",
+      texts("http://a.localhost/|http://%6cocalhost/|http://ⓛocalhost/"),
     ],
-  ],
-  ["loopback (RFC 4291)", ["http://[::1]/", "http://[0:0::0:1]:9000/"]],
-  ["this network (RFC 791)", ["http://0/", "http://0x/", "http://0.0.0.0:8080/"]],
-  ["link-local (RFC 3927)", ["http://169.254.169.254/latest/meta-data", "http://0xa9fea9fe/"]],
-] as const;
+    ["local name (.localdomain)", ["http://localhost.localdomain/"]],
+    ["local name (.local, RFC 6762)", texts("http://printer.local/|http://a.svc.cluster.local/")],
+    ["local name (.internal, ICANN)", ["http://metadata.google.internal/computeMetadata/v1/"]],
+    ["local name (.lan, RFC 6762)", texts("http://receiver.lan/|http://receiver。ＬＡＮ/")],
+    ["local name (.home.arpa, RFC 8375)", texts("http://router.home.arpa/|http://home.arpa/")],
+    ["local name (.onion, RFC 7686)", ["http://a.onion/"]],
+    ["name of this machine", texts("http://worker-7.example.net/|http://WORKER-7/")],
+    ["address of this machine", texts("http://93.184.216.34/|http://[2606:2800:220:1::1]/")],
+    [
+      "address of this machine",
+      texts("http://[::ffff:93.184.216.34]/|http://[64:ff9b::93.184.216.34]/"),
+    ],
+    ["loopback (RFC 1122)", texts("http://127.1/|http://0177.0.0.1/|http://0x7f000001/")],
+    ["loopback (RFC 1122)", texts("http://2130706433/|http://１２７.0.0.1/|http://127。0。0。1/")],
+    ["loopback (RFC 1122)", texts("http://%31%32%37.1/|http://[::FFFF:7f00:1]/")],
+    ["loopback (RFC 4291)", texts("http://[::1]/|http://[0:0::0:1]:9000/")],
+    ["this network (RFC 791)", texts("http://0/|http://0x/|http://0.0.0.0:8080/")],
+    ["link-local (RFC 3927)", texts("http://169.254.169.254/latest/meta-data|http://0xa9fea9fe/")],
+  ];
+
+function texts(joined: string): readonly [string, ...string[]] {
+  const [first = "", ...others] = joined.split("|");
+  return [first, ...others];
+}
