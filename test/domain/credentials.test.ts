@@ -5,6 +5,7 @@ import fc from "fast-check";
 
 import { decideAuthentication, parseAuthorization } from "../../src/domain/account/credentials.ts";
 import type { Credentials, KeyHolder } from "../../src/domain/account/credentials.ts";
+import { anyText } from "../helpers/any-text.ts";
 import { NO_OWN_LIMITS } from "../helpers/store.ts";
 
 const KEY = `pbd_live_${"x".repeat(40)}`;
@@ -13,7 +14,7 @@ function base64(text: string | Uint8Array): string {
   return Buffer.from(text).toString("base64");
 }
 
-test("reads a login and a key from Basic, split at the first colon", () => {
+test("Basic is split into login and key at the first colon", () => {
   const cases = [
     ["ada:key", "ada", "key"],
     ["ada:a:b:", "ada", "a:b:"],
@@ -31,15 +32,11 @@ test("reads a login and a key from Basic, split at the first colon", () => {
   }
 });
 
-test("reads a key from Bearer", () => {
+test("a key is parsed from Bearer, and the scheme has any case", () => {
   assert.deepEqual(parseAuthorization([`Bearer ${KEY}`]), { kind: "bearer", key: KEY });
-});
-
-test("reads the scheme in any case", () => {
   for (const scheme of ["basic", "BASIC", "bAsIc", "bearer", "BEARER", "BeArEr"]) {
-    const token = base64("ada:key");
-    const kind = scheme.toLowerCase();
-    assert.equal(parseAuthorization([`${scheme} ${token}`])?.kind, kind, scheme);
+    const parsed = parseAuthorization([`${scheme} ${base64("ada:key")}`]);
+    assert.equal(parsed?.kind, scheme.toLowerCase(), scheme);
   }
 });
 
@@ -75,7 +72,7 @@ const malformed: Readonly<Record<string, readonly string[]>> = {
   "Base64 of the URL alphabet": [
     `Basic ${Buffer.from("ada:\u00ff\u00fe?>").toString("base64url")}`,
   ],
-  "no Base64": ["Basic ada:key"],
+  "text that is not Base64": ["Basic ada:key"],
   "no colon": [`Basic ${base64("adakey")}`],
   "nothing within": ["Basic ===="],
   "bytes that are not UTF-8": [`Basic ${base64(Buffer.from([0x61, 0x3a, 0xff]))}`],
@@ -86,14 +83,14 @@ const malformed: Readonly<Record<string, readonly string[]>> = {
   "more than any login and key can be": [`Basic ${base64(`ada:${"k".repeat(1000)}`)}`],
   "a Bearer token longer than any key": [`Bearer ${"k".repeat(1100)}`],
 };
-for (const [what, headers] of Object.entries(malformed)) {
-  test(`takes ${what} for malformed`, () => {
-    assert.equal(parseAuthorization(headers), null);
-  });
-}
+test("a malformed header returns null", () => {
+  for (const [what, headers] of Object.entries(malformed)) {
+    assert.equal(parseAuthorization(headers), null, what);
+  }
+});
 
-test("reads back every login and key that a client can encode", () => {
-  const text = fc.string({ unit: "binary", maxLength: 60 });
+test("every login and key survives the encoding", () => {
+  const text = anyText(60);
   fc.assert(
     fc.property(text, text, (login, key) => {
       fc.pre(!login.includes(":"));
@@ -105,8 +102,8 @@ test("reads back every login and key that a client can encode", () => {
   );
 });
 
-test("never throws, whatever the header holds", () => {
-  const header = fc.tuple(fc.constantFrom("Basic ", "Bearer ", ""), fc.string({ unit: "binary" }));
+test("any header is parsed without an exception", () => {
+  const header = fc.tuple(fc.constantFrom("Basic ", "Bearer ", ""), anyText());
   fc.assert(
     fc.property(header, ([scheme, rest]) => {
       const parsed = parseAuthorization([scheme + rest]);
@@ -118,36 +115,29 @@ test("never throws, whatever the header holds", () => {
 const basic: Credentials = { kind: "basic", login: "ada", key: KEY };
 const foreign: Credentials = { kind: "basic", login: "Ada", key: KEY };
 const bearer: Credentials = { kind: "bearer", key: KEY };
-const verdicts = [
-  // Credentials, revoked, disabled, code; what stands first wins.
-  [foreign, true, true, 40100],
-  [foreign, true, false, 40100],
-  [foreign, false, true, 40100],
-  [foreign, false, false, 40100],
-  [basic, true, true, 40101],
-  [basic, true, false, 40101],
-  [basic, false, true, 40102],
-  [basic, false, false, null],
-  [bearer, true, true, 40101],
-  [bearer, true, false, 40101],
-  [bearer, false, true, 40102],
-  [bearer, false, false, null],
-] as const;
-for (const [credentials, keyRevoked, accountDisabled, code] of verdicts) {
-  const login = credentials.kind === "basic" ? `login ${credentials.login}` : "no login";
-  const state = `${keyRevoked ? "revoked" : "active"} key, ${accountDisabled ? "disabled" : "enabled"} account`;
-  test(`answers ${code ?? "yes"} to ${credentials.kind} with ${login}, ${state}`, () => {
+/** Credentials, whether the key is revoked and the account disabled, and the code. */
+const VERDICTS = [
+  ...[[foreign, true, true, 40100] as const, [foreign, false, false, 40100] as const],
+  ...[basic, bearer].flatMap(
+    (each) =>
+      [
+        [each, true, true, 40101],
+        [each, true, false, 40101],
+        [each, false, true, 40102],
+        [each, false, false, null],
+      ] as const,
+  ),
+];
+
+test("authentication checks the login, then the key, then the account", () => {
+  for (const [credentials, keyRevoked, accountDisabled, code] of VERDICTS) {
     const holder: KeyHolder = {
       ...{ accountId: 1, login: "ada", keyId: "key_x" },
       ...{ keyRevoked, accountDisabled, ownLimits: NO_OWN_LIMITS },
     };
-
     const expected = code === null ? { kind: "authenticated", holder } : { kind: "refused", code };
     assert.deepEqual(decideAuthentication(credentials, holder), expected);
-  });
-}
-
-test("answers 40100 to a key that nobody has, whoever claims it", () => {
+  }
   for (const credentials of [basic, foreign, bearer]) {
     assert.deepEqual(decideAuthentication(credentials, null), { kind: "refused", code: 40100 });
   }

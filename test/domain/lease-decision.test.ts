@@ -16,16 +16,9 @@ import {
 import { STORED_STATES } from "../../src/domain/task/task.ts";
 
 const NOW = 1_000_000;
-const ENDINGS: readonly LeaseEnding[] = [
-  "completed",
-  "failed",
-  "released",
-  "expired",
-  "timed_out",
-  "cancelled",
-];
+const ENDINGS = ["completed", "failed", "released", "expired", "timed_out", "cancelled"] as const;
 
-/** A lease that holds on: neither run out nor timed out. */
+/** A held lease before its expiry and its deadline. */
 function lease(facts: Partial<LeaseFacts> = {}): LeaseFacts {
   const times = { expiresAt: NOW + 1, deadlineAt: NOW + 10 };
   return { state: "running", ending: null, losses: 0, ...times, ...facts };
@@ -38,57 +31,57 @@ const STOPPED = lease({ state: "queued", ending: "cancelled" });
 const CANCELLED = lease({ state: "cancelled", ending: "cancelled" });
 
 const BEATS: readonly (readonly [string, LeaseFacts | undefined, BeatDecision, BeatDecision])[] = [
-  ["that there is not", undefined, "lost", "lost"],
-  ["that is held", HELD, "extend", "stop"],
-  ["that ran out and was not ended yet", RUN_OUT, "extend", "stop"],
-  ["that expired, its task waiting", WAITING, "revive", "lost"],
-  ["that expired, its timeout over", { ...WAITING, deadlineAt: NOW }, "lost", "lost"],
-  ["that expired, its task delayed", { ...WAITING, state: "delayed" }, "lost", "lost"],
-  ["that was stopped, its task waiting", STOPPED, "lost", "lost"],
-  ["whose task was cancelled", CANCELLED, "cancelled", "cancelled"],
-  ["that was completed", lease({ state: "completed", ending: "completed" }), "lost", "lost"],
-  ["that failed, its task waiting", lease({ state: "queued", ending: "failed" }), "lost", "lost"],
+  ["missing", undefined, "lost", "lost"],
+  ["held", HELD, "extend", "stop"],
+  ["past its expiry, not ended", RUN_OUT, "extend", "stop"],
+  ["expired, task queued", WAITING, "revive", "lost"],
+  ["expired, past its timeout", { ...WAITING, deadlineAt: NOW }, "lost", "lost"],
+  ["expired, task delayed", { ...WAITING, state: "delayed" }, "lost", "lost"],
+  ["stopped, task queued", STOPPED, "lost", "lost"],
+  ["task cancelled", CANCELLED, "cancelled", "cancelled"],
+  ["completed", lease({ state: "completed", ending: "completed" }), "lost", "lost"],
+  ["failed, task queued", lease({ state: "queued", ending: "failed" }), "lost", "lost"],
 ];
 
-for (const [which, facts, decision, ofHeldAccount] of BEATS) {
-  test(`a heartbeat for a lease ${which}: ${decision}; of a disabled account: ${ofHeldAccount}`, () => {
-    assert.equal(decideBeat(facts, { now: NOW, isSuspended: false }), decision);
-    assert.equal(decideBeat(facts, { now: NOW, isSuspended: true }), ofHeldAccount);
-  });
-}
+test("a heartbeat extends, revives or stops a lease, by its state and the account's", () => {
+  for (const [which, facts, decision, ofSuspended] of BEATS) {
+    assert.equal(decideBeat(facts, { now: NOW, isSuspended: false }), decision, which);
+    assert.equal(decideBeat(facts, { now: NOW, isSuspended: true }), ofSuspended, which);
+  }
+});
 
 type How = Exclude<LeaseEnding, "cancelled">;
 
 const ENDS: readonly (readonly [string, LeaseFacts | undefined, How, LeaseEndDecision])[] = [
-  ["there is none", undefined, "completed", "lost"],
-  ["it is held", HELD, "completed", "end"],
-  ["it is held", HELD, "failed", "end"],
-  ["it is held", HELD, "released", "end"],
-  ["it still holds", HELD, "expired", "lost"],
-  ["it still holds", HELD, "timed_out", "lost"],
-  ["it has run out", RUN_OUT, "expired", "end"],
-  ["it has run out", RUN_OUT, "timed_out", "end"],
-  ["it has run out", RUN_OUT, "completed", "end"],
-  ["it expired and its task waits", WAITING, "completed", "revive"],
-  ["it expired and its task waits", WAITING, "failed", "revive"],
-  ["it expired and its task waits", WAITING, "released", "end in place"],
-  ["it expired and its task waits", WAITING, "expired", "ended before"],
-  ["it expired and its task waits", WAITING, "timed_out", "lost"],
-  ["it was stopped and its task waits", STOPPED, "completed", "revive"],
-  ["it was stopped and its task waits", STOPPED, "failed", "lost"],
-  ["it was stopped and its task waits", STOPPED, "released", "lost"],
-  ["it was stopped and its task waits", STOPPED, "expired", "lost"],
-  ["its task was cancelled", CANCELLED, "completed", "cancelled"],
-  ["its task was cancelled", CANCELLED, "expired", "cancelled"],
+  ["missing", undefined, "completed", "lost"],
+  ["held", HELD, "completed", "end"],
+  ["held", HELD, "failed", "end"],
+  ["held", HELD, "released", "end"],
+  ["held", HELD, "expired", "lost"],
+  ["held", HELD, "timed_out", "lost"],
+  ["past its expiry", RUN_OUT, "expired", "end"],
+  ["past its expiry", RUN_OUT, "timed_out", "end"],
+  ["past its expiry", RUN_OUT, "completed", "end"],
+  ["expired, task queued", WAITING, "completed", "revive"],
+  ["expired, task queued", WAITING, "failed", "revive"],
+  ["expired, task queued", WAITING, "released", "end in place"],
+  ["expired, task queued", WAITING, "expired", "ended before"],
+  ["expired, task queued", WAITING, "timed_out", "lost"],
+  ["stopped, task queued", STOPPED, "completed", "revive"],
+  ["stopped, task queued", STOPPED, "failed", "lost"],
+  ["stopped, task queued", STOPPED, "released", "lost"],
+  ["stopped, task queued", STOPPED, "expired", "lost"],
+  ["task cancelled", CANCELLED, "completed", "cancelled"],
+  ["task cancelled", CANCELLED, "expired", "cancelled"],
 ];
 
-for (const [when, facts, how, decision] of ENDS) {
-  test(`a lease that ends as ${how} where ${when}: ${decision}`, () => {
-    assert.equal(decideLeaseEnd(facts, { how, now: NOW }), decision);
-  });
-}
+test("a lease ends by its state and the kind of the end", () => {
+  for (const [when, facts, how, decision] of ENDS) {
+    assert.equal(decideLeaseEnd(facts, { how, now: NOW }), decision, `${when}, ${how}`);
+  }
+});
 
-test("ends a lease the same way again without changing anything, and no other way", () => {
+test("an ended lease accepts the same end again and no other", () => {
   for (const ending of ENDINGS) {
     if (ending === "cancelled" || ending === "expired") continue;
     for (const state of STORED_STATES) {
@@ -102,7 +95,7 @@ test("ends a lease the same way again without changing anything, and no other wa
   }
 });
 
-test("gives a task back to a lease only while it waits, so that nobody else can hold it", () => {
+test("only a lease whose task is queued is revived", () => {
   for (const state of STORED_STATES) {
     for (const ending of [null, ...ENDINGS]) {
       const facts = lease({ state, ending, expiresAt: NOW });
@@ -132,49 +125,38 @@ const LOSSES: readonly (readonly [LeaseEnding | null, LeaseEnding | null, number
   ["cancelled", "completed", 3],
 ];
 
-for (const [before, ending, losses] of LOSSES) {
-  test(`a lease with 3 losses that was ${before ?? "held"} and is ${ending ?? "held again"} has ${losses}`, () => {
-    assert.equal(lossesAfter({ ending: before, losses: 3 }, ending), losses);
-  });
-}
+test("a lease with 3 losses counts another or starts again by how it ends", () => {
+  for (const [before, ending, losses] of LOSSES) {
+    assert.equal(lossesAfter({ ending: before, losses: 3 }, ending), losses, `${before} ${ending}`);
+  }
+});
 
-test("counts a run again that was not counted any more because its account was disabled", () => {
+test("reviving a lease cancelled by a suspension counts its run again", () => {
   assert.equal(runsRevived({ ending: "cancelled" }), 1);
   assert.equal(runsRevived({ ending: "expired" }), 0);
 });
 
-test("extends a lease by its full time, and never beyond its deadline", () => {
+test("a lease is extended by its full time, at most to its deadline", () => {
   assert.equal(leaseExpiry({ leaseMs: 60, deadlineAt: NOW + 100 }, NOW), NOW + 60);
   assert.equal(leaseExpiry({ leaseMs: 60, deadlineAt: NOW + 50 }, NOW), NOW + 50);
   assert.equal(leaseExpiry({ leaseMs: 60, deadlineAt: NOW - 5 }, NOW), NOW - 5);
 });
 
-const RESUMED = [
-  ["that has time left keeps it", { ago: 30, leaseMs: 10, timeoutMs: 100 }, { left: 70, wait: 10 }],
-  [
-    "past its timeout has one full lease",
-    { ago: 500, leaseMs: 10, timeoutMs: 100 },
-    { left: 10, wait: 10 },
-  ],
-  [
-    "shorter than its lease has the timeout",
-    { ago: 5, leaseMs: 60, timeoutMs: 40 },
-    { left: 40, wait: 40 },
-  ],
-  [
-    "claimed in the future has no more than the timeout",
-    { ago: -900, leaseMs: 10, timeoutMs: 100 },
-    { left: 100, wait: 10 },
-  ],
-] as const;
+/** Times in ms around the start of a daemon: claimed ago, lease, timeout; left until the deadline, until the expiry. */
+const RESUMED = {
+  "a deadline ahead stays": [30, 10, 100, 70, 10],
+  "after the timeout one full lease is left": [500, 10, 100, 10, 10],
+  "a timeout shorter than the lease limits it": [5, 60, 40, 40, 40],
+  "a claim in the future has the timeout left": [-900, 10, 100, 100, 10],
+} as const;
 
-for (const [which, { ago, leaseMs, timeoutMs }, { left, wait }] of RESUMED) {
-  test(`a lease at a start ${which}`, () => {
+test("a start resumes a lease with the time that is left, and at least one lease", () => {
+  for (const [what, [ago, leaseMs, timeoutMs, left, wait]] of Object.entries(RESUMED)) {
     const claimedAt = NOW - ago;
     const resumed = resumedLease({ claimedAt, leaseMs, deadlineAt: claimedAt + timeoutMs }, NOW);
 
-    assert.equal(resumed.deadlineAt, NOW + left);
-    assert.equal(resumed.expiresAt, NOW + wait);
-    assert.equal(resumed.deadlineAt - resumed.claimedAt, timeoutMs);
-  });
-}
+    assert.equal(resumed.deadlineAt, NOW + left, what);
+    assert.equal(resumed.expiresAt, NOW + wait, what);
+    assert.equal(resumed.deadlineAt - resumed.claimedAt, timeoutMs, what);
+  }
+});

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 
-// A second, independent reading of the address rules, in BigInt ranges: what the classifier is held
-// against.
+// A second implementation of the address rules, in BigInt ranges: the reference for the classifier.
 
 /** A block of a registry as whole numbers, first and last included. */
 export interface Range {
@@ -22,7 +21,7 @@ export function registryRanges(): readonly Range[] {
   });
 }
 
-/** The address as a number, by the URL parser's reading. */
+/** The address as a number, parsed by the URL parser. */
 export function addressNumber(text: string): bigint {
   const { hostname } = new URL(text.includes(":") ? `http://[${text}]/` : `http://${text}/`);
   if (!hostname.startsWith("[")) {
@@ -45,7 +44,7 @@ export function addressOf(value: bigint, bits: 32 | 128): string {
   return (hex.match(/.{4}/g) ?? []).join(":");
 }
 
-/** Whether the rules (contract §4, point 4) call the address public. */
+/** Whether the address is public. */
 export function isPublicByReference(value: bigint, bits: 32 | 128): boolean {
   if (bits === 32) return !REFUSED.some((range) => range.bits === 32 && holds(range, value));
   if (holds(MAPPED, value) || holds(NAT64, value)) {
@@ -58,7 +57,7 @@ export function isPublicByReference(value: bigint, bits: 32 | 128): boolean {
   return !isIsatap || isPublicByReference(value & 0xffff_ffffn, 32);
 }
 
-/** Hosts of URLs that all mean this IPv4 address: what a browser would connect to it for. */
+/** Hosts of URLs that a browser resolves to this IPv4 address. */
 export function ipv4Spellings(value: bigint): readonly string[] {
   const text = addressOf(value, 32);
   const fullWidth = text.replace(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit)));
@@ -72,7 +71,7 @@ export function ipv4Spellings(value: bigint): readonly string[] {
   ];
 }
 
-/** Hosts of URLs that wrap this IPv4 address in a way that no webhook may go: whatever it is. */
+/** Hosts of URLs that contain this IPv4 address in a form that is always refused. */
 export function ipv4Wrappings(value: bigint): readonly string[] {
   const text = addressOf(value, 32);
   const pair = hexPair(value);
@@ -89,19 +88,19 @@ export function ipv4Wrappings(value: bigint): readonly string[] {
   ];
 }
 
-/** The host of a URL by ISATAP: it has the verdict of the IPv4 address inside. */
+/** ISATAP hosts, which have the verdict of the IPv4 address inside. */
 export function isatapHosts(value: bigint): readonly string[] {
   return [...embeddings(value, "2606:4700::5efe:"), ...embeddings(value, "2606:4700::200:5efe:")];
 }
 
-/** Hosts of URLs that all mean this IPv6 address. */
+/** Hosts of URLs that resolve to this IPv6 address. */
 export function ipv6Spellings(value: bigint): readonly string[] {
   const texts = ipv6Texts(value);
   const hosts = texts.flatMap((text) => [`[${text}]`, `[${text.toUpperCase()}]`]);
   return [...new Set([...hosts, `[${texts[0]}]:8080`, `[${texts[0]}]:00443`])];
 }
 
-/** Every text that an IPv6 address may have (RFC 4291 §2.2), but for its case. */
+/** Every text of an IPv6 address (RFC 4291 §2.2), in one case. */
 export function ipv6Texts(value: bigint): readonly string[] {
   const padded = addressOf(value, 128).split(":");
   const short = padded.map((group) => group.replace(/^0{1,3}/, ""));
@@ -110,7 +109,7 @@ export function ipv6Texts(value: bigint): readonly string[] {
   return [padded, short, dotted].flatMap((groups) => [groups.join(":"), ...compressions(groups)]);
 }
 
-// "::" may stand for any run of zero groups, not for the longest alone: a parser reads them all.
+// "::" may replace any run of zero groups.
 function compressions(groups: readonly string[]): readonly string[] {
   const texts: string[] = [];
   for (let start = 0; start < groups.length; start++) {
@@ -121,7 +120,7 @@ function compressions(groups: readonly string[]): readonly string[] {
   return texts;
 }
 
-// One to four numbers, the last of which takes up all bytes that are left, each in one of three bases.
+// One to four numbers in one of three bases. The last has all remaining bytes.
 function ipv4Numbers(value: bigint): readonly string[] {
   const all: string[] = [];
   for (const count of [1, 2, 3, 4]) {

@@ -18,24 +18,21 @@ const RULES: TaskRules = {
   urlPolicy: { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] },
 };
 
-/** Parses a task as it comes in: from the text of a body. */
+/** Parses a task from the text of a body. */
 function parse(body: string | JsonObject, rules = RULES) {
   const document = parseJsonBytes(
     Buffer.from(typeof body === "string" ? body : JSON.stringify(body)),
   );
-  assert(document.kind === "json", "the body of the test is no JSON");
-  // Elements that are no objects are refused before a task is parsed.
+  assert(document.kind === "json", "the body of the test is not JSON");
   return parseTask(document.value as JsonObject, { id: ID, now: NOW, rules });
 }
 
-/** The task of a body that must be accepted; a type is given unless it names one. */
 function accepted(body: JsonObject): NewTask {
   const parsed = parse({ type: "echo", ...body });
   assert(parsed.kind === "accepted", `refused: ${JSON.stringify(parsed.task).slice(0, 300)}`);
   return parsed.task;
 }
 
-/** As {@link accepted}, of the text of a body. */
 function acceptedText(body: string): NewTask {
   const parsed = parse(body);
   assert(parsed.kind === "accepted", `refused: ${JSON.stringify(parsed.task).slice(0, 300)}`);
@@ -48,8 +45,8 @@ function refused(body: string | JsonObject, rules = RULES): RefusedTask {
   return parsed.task;
 }
 
-/** Says whether the refusal names the field as the invalid one, in each place where it is named. */
-function assertNames(task: RefusedTask, field: string, reason: RegExp): void {
+/** Asserts 40501 for the field, in the message and in the error. */
+function assertNames(task: RefusedTask, field: string, reason = /./): void {
   assert.equal(task.code, 40501);
   assert(task.message.startsWith(`Invalid Field: '${field}'. `), task.message);
   assert.match(task.message, reason);
@@ -58,7 +55,7 @@ function assertNames(task: RefusedTask, field: string, reason: RegExp): void {
 }
 
 describe("an accepted task", () => {
-  test("has everything that was posted", () => {
+  test("has all posted fields", () => {
     const task = acceptedText(`{
       "type": "hash", "tag": "order 7", "marketplace": "de", "priority": 9,
       "start_at": "2030-01-31T10:00:00+01:00", "input": {"n": 1.0},
@@ -88,7 +85,7 @@ describe("an accepted task", () => {
     });
   });
 
-  test("has defaults for what was not posted, and shows none of them as posted", () => {
+  test("has defaults for absent fields, and its data contains no defaults", () => {
     const rules = { ...RULES, types: new Set(["echo"]) };
     for (const body of ["{}", `{"type":null,"tag":null,"priority":null,"start_at":null}`]) {
       const parsed = parse(body, rules);
@@ -103,7 +100,7 @@ describe("an accepted task", () => {
     }
   });
 
-  test("counts null as absent in every field but the input", () => {
+  test("treats null as absent in every field except the input", () => {
     const names = ["tag", "marketplace", "priority", "start_at", "postback_url", "pingback_url"];
     const task = accepted({
       ...Object.fromEntries(names.map((name) => [name, null])),
@@ -115,7 +112,7 @@ describe("an accepted task", () => {
     assert.equal(accepted({}).inputText, null);
   });
 
-  test("keeps its input as it came: digits, names, characters, order", () => {
+  test("keeps the digits, names, characters and order of its input", () => {
     const inputs = [
       `{"n":[1.0,-0,1e400,12345678901234567890,0.1000]}`,
       `{"__proto__":{"x":1},"constructor":2.50}`,
@@ -133,7 +130,7 @@ describe("an accepted task", () => {
     }
   });
 
-  test("keeps a pingback's placeholders literal where they are shown, and none where it is sent", () => {
+  test("shows the placeholders of a pingback URL and sends their values", () => {
     const cases = [
       ["https://example.com/$id", null, `/${ID}`, "/$id"],
       ["https://example.com/?t=$tag&i=$id", "a&b/\u00fc!", `/?t=a%26b%2F%C3%BC%21&i=${ID}`, null],
@@ -152,13 +149,13 @@ describe("an accepted task", () => {
     }
   });
 
-  test("is sent a postback at the URL as it stands, dollars and all", () => {
+  test("keeps placeholders in a postback URL", () => {
     const task = accepted({ postback_url: "https://example.com/$id?$tag" });
 
     assert.equal(task.postback?.url, "https://example.com/$id?$tag");
   });
 
-  test("has the host of its webhook as the lane, an address without its brackets", () => {
+  test("has the host of its webhook, without the brackets of an address", () => {
     const hosts = [
       ["https://EXAMPLE.com:8443/x", "example.com"],
       ["https://b\u00fccher.example/", "xn--bcher-kva.example"],
@@ -172,90 +169,57 @@ describe("an accepted task", () => {
 });
 
 describe("type", () => {
-  test("has to be named where there are several", () => {
-    for (const body of ["{}", `{"type":null}`]) {
-      assertNames(refused(body), "type", /Name the type of task: echo, hash\./);
+  test("is one of the configured types", () => {
+    for (const body of ["{}", `{"type":null}`]) assertNames(refused(body), "type", /echo, hash/);
+    for (const type of ["Echo", "", " echo", "__proto__", "constructor", 1, true, {}, ["echo"]]) {
+      assertNames(refused({ type }), "type", /echo, hash/);
     }
   });
 
-  test("has to be one that is configured", () => {
-    for (const type of [
-      "Echo",
-      "",
-      " echo",
-      "__proto__",
-      "constructor",
-      1,
-      true,
-      [],
-      {},
-      ["echo"],
-    ]) {
-      assertNames(refused({ type }), "type", /It must be one of: echo, hash\./);
-    }
-  });
-
-  test("may be named where there is only one, and nothing else may", () => {
+  test("may be absent if only one type is configured", () => {
     const rules = { ...RULES, types: new Set(["echo"]) };
 
     assert.equal(parse({ type: "echo" }, rules).kind, "accepted");
-    assertNames(refused({ type: "hash" }, rules), "type", /one of: echo\./);
+    assertNames(refused({ type: "hash" }, rules), "type", /echo/);
   });
 });
 
-describe("tag", () => {
-  const good = ["", "a", "a".repeat(255), "\u{1F600}".repeat(255), "\u2028 \u202e\u00a0", "$id"];
-  for (const tag of good) {
-    test(`may be ${JSON.stringify(tag).slice(0, 30)} (${[...tag].length} code points)`, () => {
-      assert.equal(accepted({ tag }).tag, tag);
-      assert.deepEqual(JSON.parse(accepted({ tag }).dataText), { type: "echo", tag });
-    });
+test("a tag is text of at most 255 code points without control characters", () => {
+  for (const tag of [
+    "",
+    "a",
+    "a".repeat(255),
+    "\u{1F600}".repeat(255),
+    "\u2028 \u202e\u00a0",
+    "$id",
+  ]) {
+    assert.equal(accepted({ tag }).tag, tag);
+    assert.deepEqual(JSON.parse(accepted({ tag }).dataText), { type: "echo", tag });
   }
-
   const bad = [
-    ...[
-      "a".repeat(256),
-      "\u{1F600}".repeat(256),
-      "a".repeat(1_000_000),
-      "a\nb",
-      "\u0000",
-      "\u007f",
-    ],
+    ...["a".repeat(256), "\u{1F600}".repeat(256), "a".repeat(1_000_000), "a\nb", "\0", "\u007f"],
     ...["\u0085", "\ud800", "a\udc00", 1, true, {}, [], ["a"]],
   ];
-  for (const tag of bad) {
-    test(`may not be ${JSON.stringify(tag).slice(0, 30)}`, () => {
-      assertNames(refused({ tag }), "tag", /at most 255 characters/);
-    });
+  for (const tag of bad) assertNames(refused({ tag }), "tag", /255/);
+});
+
+test("a marketplace is a configured code", () => {
+  assert.equal(accepted({ marketplace: "us" }).marketplace, "us");
+  for (const marketplace of ["US", "", "fr", "toString", 1, {}, ["us"]]) {
+    assertNames(refused({ marketplace }), "marketplace", /\/v1\/appendix\/marketplaces/);
   }
 });
 
-describe("marketplace", () => {
-  test("has to be a configured code", () => {
-    assert.equal(accepted({ marketplace: "us" }).marketplace, "us");
-    for (const marketplace of ["US", "", "fr", "toString", 1, {}, ["us"]]) {
-      assertNames(refused({ marketplace }), "marketplace", /\/v1\/appendix\/marketplaces/);
-    }
-  });
-});
-
-describe("priority", () => {
+test("a priority is a whole number from 0 to 9 in any notation", () => {
   const good = { "0": 0, "9": 9, "5.0": 5, "1e0": 1, "0.9e1": 9, "-0": 0, "3.000000000000000": 3 };
   for (const [text, priority] of Object.entries(good)) {
-    test(`may be ${text}, and is shown as it came`, () => {
-      const task = acceptedText(`{"type":"echo","priority":${text}}`);
+    const task = acceptedText(`{"type":"echo","priority":${text}}`);
 
-      assert(Object.is(task.priority, priority), String(task.priority));
-      assert.equal(task.dataText, `{"type":"echo","priority":${text}}`);
-    });
+    assert(Object.is(task.priority, priority), String(task.priority));
+    assert.equal(task.dataText, `{"type":"echo","priority":${text}}`);
   }
-
-  const bad = ["10", "-1", "1.5", "1e400", "9.0000000001", `"5"`, "true", "[]", "{}", "[5]"];
-  for (const text of bad) {
-    test(`may not be ${text}`, () => {
-      const task = refused(`{"type":"echo","priority":${text}}`);
-      assertNames(task, "priority", /It must be a whole number from 0 to 9\./);
-    });
+  for (const text of ["10", "-1", "1.5", "1e400", "9.0000000001", `"5"`, "true", "[5]", "{}"]) {
+    assertNames(refused(`{"type":"echo","priority":${text}}`), "priority", /from 0 to 9/);
   }
 });
 
@@ -273,14 +237,14 @@ describe("start_at", () => {
     "2031-02-01T09:00:00.000Z": "2031-02-01T09:00:00.000Z",
     "2031-02-01T10:00:00.000999+01:00": "2031-02-01T09:00:00.000Z",
   };
-  for (const [text, utc] of Object.entries(good)) {
-    test(`may be ${text}, and is shown in UTC with milliseconds`, () => {
+  test("is an RFC 3339 time, stored in UTC with milliseconds", () => {
+    for (const [text, utc] of Object.entries(good)) {
       const task = accepted({ start_at: text });
 
       assert.equal(task.startAt, Date.parse(utc));
       assert.equal(task.dataText, `{"type":"echo","start_at":"${utc}"}`);
-    });
-  }
+    }
+  });
 
   const bad = [
     ...["", "2030-01-31", "2030-01-31T09:00:00", "2030-01-31 09:00:00Z", "2030-01-31T09:00Z"],
@@ -292,22 +256,15 @@ describe("start_at", () => {
     ...["2030-01-31T09:00:00Z\n", " 2030-01-31T09:00:00Z", "now", "9999-12-31T23:59:59-01:00"],
     ...[1893456000000, true, {}, []],
   ];
-  for (const text of bad) {
-    test(`may not be ${JSON.stringify(text)}`, () => {
-      assertNames(refused({ start_at: text }), "start_at", /RFC 3339 time, such as 2030-/);
-    });
-  }
+  test("is refused in another form, and more than 366 days ahead", () => {
+    for (const text of bad) assertNames(refused({ start_at: text }), "start_at", /RFC 3339/);
+    for (const text of ["2031-02-01T09:00:00.001Z", "9999-12-31T23:59:59.999Z"]) {
+      assertNames(refused({ start_at: text }), "start_at", /2031-02-01T09:00:00\.000Z/);
+    }
+  });
 
-  for (const text of ["2031-02-01T09:00:00.001Z", "9999-12-31T23:59:59.999Z"]) {
-    test(`may not be more than 366 days ahead: ${text}`, () => {
-      const latest =
-        /It may lie at most 366 days ahead: 2031-02-01T09:00:00\.000Z is the latest now\.$/;
-      assertNames(refused({ start_at: text }), "start_at", latest);
-    });
-  }
-
-  // With an offset the first year begins before it: RFC 3339 has no year below 0000.
-  test("is shown as RFC 3339 wherever it is accepted", () => {
+  // RFC 3339 has no year below 0000, and an offset could lead there.
+  test("is written as RFC 3339 also in year 0", () => {
     for (const text of ["0000-01-01T00:00:00Z", "0000-01-01T00:30:00+01:00"]) {
       const parsed = parse({ type: "echo", start_at: text });
       if (parsed.kind === "refused") continue;
@@ -319,24 +276,16 @@ describe("start_at", () => {
 
 describe("webhook URLs", () => {
   for (const field of ["postback_url", "pingback_url"]) {
-    test(`have to be text that keeps the URL rules: ${field}`, () => {
-      for (const url of [1, true, {}, [], ["https://example.com/"]]) {
-        assertNames(refused({ [field]: url }), field, /It must be a string\./);
+    test(`follow the URL rules in ${field}`, () => {
+      for (const url of [1, true, {}, [], ["https://example.com/"], "", "ftp://example.com/"]) {
+        assertNames(refused({ [field]: url }), field);
       }
-      assertNames(refused({ [field]: "ftp://example.com/" }), field, /http:\/\/ or https:\/\//);
       assertNames(refused({ [field]: "http://127.0.0.1/" }), field, /webhooks\.allow/);
-      assertNames(refused({ [field]: "http://localhost/" }), field, /webhooks\.allow/);
-      assertNames(refused({ [field]: "" }), field, /./);
     });
 
-    test(`are shown in encoded form also when they are refused: ${field}`, () => {
-      const task = refused({ [field]: "http://127.1/a b" });
-
-      assert.equal(task.dataText, `{"type":"echo","${field}":"http://127.0.0.1/a%20b"}`);
-    });
-
-    test(`are percent-encoded when they have no normal form: ${field}`, () => {
+    test(`are percent-encoded in the data of a refused task: ${field}`, () => {
       const cases = [
+        ["http://127.1/a b", "http://127.0.0.1/a%20b"],
         ["http://exa mple.com/ü", "http://exa%20mple.com/%C3%BC"],
         ["ftp://bücher/", "ftp://b%C3%BCcher/"],
         ["no url\n", "no%20url%0A"],
@@ -353,7 +302,7 @@ describe("webhook URLs", () => {
     });
   }
 
-  test("are judged as they will be requested: the tag put in", () => {
+  test("are judged with the tag substituted", () => {
     const url = "http://$tag/";
 
     assertNames(refused({ pingback_url: url, tag: "127.0.0.1" }), "pingback_url", /127\.0\.0\.1/);
@@ -362,7 +311,7 @@ describe("webhook URLs", () => {
 });
 
 describe("a refused task", () => {
-  test("shows each URL in encoded form, also if another field is refused", () => {
+  test("has encoded URLs, also if another field is refused", () => {
     const task = refused({
       postback_url: "ftp://bücher/",
       pingback_url: "https://Bücher.example/ä?$tag",
@@ -378,7 +327,7 @@ describe("a refused task", () => {
     });
   });
 
-  test("names an unknown field, and shows it as it was posted", () => {
+  test("names an unknown field and keeps its value", () => {
     const task = refused(`{"type":"echo","colour":{"r":1.0},"tag":"t","input":[2.50]}`);
 
     const message = "Unknown Field: 'colour'.";
@@ -394,7 +343,7 @@ describe("a refused task", () => {
     });
   });
 
-  test("names an unknown field before anything that is wrong with a known one", () => {
+  test("names an unknown field before an invalid one", () => {
     const task = refused({ priority: 99, colour: null });
 
     assert.equal(task.code, 40506);
@@ -405,8 +354,8 @@ describe("a refused task", () => {
     ...["__proto__", "constructor", "hasOwnProperty", "toString", "", " ", "Type", "types", "$&"],
     ...["REASON", "NAME", "'", `"`, "\\", "\u0000", "\u{1F600}", "a\nb", "postback_url "],
   ];
-  for (const name of hostile) {
-    test(`names a hostile field, but for control characters: ${JSON.stringify(name)}`, () => {
+  test("contains the name of a hostile field without its control characters", () => {
+    for (const name of hostile) {
       const shown = name.replaceAll(/[\0\n]/g, "\ufffd");
       const task = refused(`{"type":"echo",${JSON.stringify(name)}:1}`);
 
@@ -415,10 +364,10 @@ describe("a refused task", () => {
       const { message, detail } = JSON.parse(task.errorText);
       assert.deepEqual([message, detail.field], [task.message, shown]);
       assert.deepEqual(task.dataText, `{"type":"echo",${JSON.stringify(name)}:1}`);
-    });
-  }
+    }
+  });
 
-  test("names the field that an unknown one is most like, if there is one", () => {
+  test("suggests the nearest known field", () => {
     const detailOf = (name: string): unknown => JSON.parse(refused({ [name]: 1 }).errorText).detail;
 
     assert.deepEqual(detailOf("postback"), { field: "postback", nearest: "postback_url" });
@@ -428,7 +377,7 @@ describe("a refused task", () => {
     assert.deepEqual(detailOf("type".repeat(20)), { field: `${"type".repeat(16)}…` });
   });
 
-  test("cuts the name of a field where no name is that long", () => {
+  test("truncates a long field name", () => {
     const name = "x".repeat(1_000_000);
     const task = refused(`{"type":"echo","${name}":1}`);
 
@@ -437,17 +386,11 @@ describe("a refused task", () => {
     assert.equal(refused({ ["y".repeat(64)]: 1 }).message, `Unknown Field: '${"y".repeat(64)}'.`);
   });
 
-  // SQLite stores UTF-8: what has no UTF-8 would read differently in task_get than in the answer to task_post.
-  test("has a message of plain UTF-8 for any name of the field", () => {
-    const names = [
-      "\ud800",
-      "a\udc00b",
-      "a\0b\n\u009b",
-      `${"x".repeat(63)}\u{1F600}`,
-      `${"x".repeat(64)}\ud800`,
-    ];
+  // SQLite stores UTF-8: other text would differ between task_get and task_post.
+  test("has a message of valid UTF-8 for any field name", () => {
+    const names = ["\ud800", "a\udc00b", "a\0b\n\u009b", `${"x".repeat(63)}\u{1F600}`];
 
-    for (const name of names) {
+    for (const name of [...names, `${"x".repeat(64)}\ud800`]) {
       const task = refused({ [name]: 1 });
       assert(task.message.isWellFormed(), JSON.stringify(task.message));
       assert(!hasControl(task.message), JSON.stringify(task.message));
@@ -456,7 +399,7 @@ describe("a refused task", () => {
     }
   });
 
-  test("keeps type and tag for lists as far as they are valid", () => {
+  test("keeps a valid type and tag", () => {
     const broken = { colour: 1 };
 
     assert.equal(refused({ ...broken, type: "none" }).type, "none");
@@ -472,7 +415,7 @@ describe("a refused task", () => {
     }
   });
 
-  test("is shown with its times in UTC where they are times", () => {
+  test("has valid times in UTC", () => {
     const utc = refused({ colour: 1, start_at: "2030-01-31T09:00:00+01:00" });
     const text = refused({ start_at: "soon" });
 
@@ -481,7 +424,7 @@ describe("a refused task", () => {
   });
 });
 
-test("parses every object there is without throwing, into JSON and well-formed text", () => {
+test("any object is parsed to JSON and well-formed text", () => {
   const unit = fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code));
   const text = fc.array(unit, { maxLength: 8 }).map((units) => units.join(""));
   const known = ["type", "tag", "marketplace", "priority", "start_at", "postback_url", "input"];

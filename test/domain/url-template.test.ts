@@ -3,18 +3,15 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { encodedForm, substitutePlaceholders } from "../../src/domain/webhook/url-form.ts";
-import { judgePingbackUrl } from "../../src/domain/webhook/webhook-url.ts";
-import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
-import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
+import { judgePingbackUrl, judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { hostileUrl } from "./hostile-urls.ts";
+import { POLICY } from "./webhook-url-cases.ts";
 
-const POLICY: UrlPolicy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };
 const ID = "0199d0a0-7c1e-7000-8000-00000000000a";
 
 describe("substitutePlaceholders", () => {
-  test("replaces $id and $tag wherever they stand, URI-encoded, !'()* too", () => {
+  test("replaces $id and $tag everywhere, URI-encoded, also !'()*", () => {
     const cases = [
       ["https://h.example/$id?t=$tag", "a", `https://h.example/${ID}?t=a`],
       ["$tag$tag/$tagged/$identity", "x", `xx/xged/${ID}entity`],
@@ -32,37 +29,16 @@ describe("substitutePlaceholders", () => {
     }
   });
 
-  test("goes over the text once, so that a tag's own placeholders stay text", () => {
+  test("replaces once: placeholders in a tag stay text", () => {
     const substituted = substitutePlaceholders("/$tag/$id", { id: "$tag", tag: "$id $& $1 $$" });
     assert.equal(substituted, "/%24id%20%24%26%20%241%20%24%24/%24tag");
   });
 
-  test("agrees with splitting at the placeholders on any text", () => {
-    const template = fc.array(
-      fc.constantFrom("$id", "$tag", "$", "i", "d", "tag", "%24", "/", "é"),
-    );
-    fc.assert(
-      fc.property(template, fc.string(), (pieces, tag) => {
-        const text = pieces.join("");
-        const encoded = encodeURIComponent(tag).replace(
-          /[!'()*]/g,
-          (c) => `%${c.charCodeAt(0).toString(16)}`,
-        );
-        const expected = text
-          .split("$id")
-          .map((part) => part.split("$tag").join(encoded.toUpperCase()))
-          .join("ID");
-        const substituted = substitutePlaceholders(text, { id: "ID", tag });
-        assert.equal(substituted.toUpperCase(), expected.toUpperCase());
-      }),
-    );
-  });
-
-  test("never throws, half a surrogate pair included", () => {
+  test("replaces a lone surrogate", () => {
     assert.equal(substitutePlaceholders("$tag", { id: ID, tag: "\ud800" }), "%EF%BF%BD");
   });
 
-  test("stops once the outcome is too long for any URL, and the judge then refuses it", () => {
+  test("stops when the result is too long for a URL, which is then refused", () => {
     const tag = "😀".repeat(255);
     const template = `https://h.example/${"$tag".repeat(500)}`;
     const substituted = substitutePlaceholders(template, { id: ID, tag });
@@ -71,14 +47,14 @@ describe("substitutePlaceholders", () => {
     assert.equal(verdict.kind === "refused" && verdict.rule, "URL over 2048 bytes");
   });
 
-  test("leaves a template too long for any URL as it is, not shrunk by empty tags", () => {
+  test("leaves a template unchanged that is too long for a URL, also with empty tags", () => {
     const template = `https://h.example/${"$tag".repeat(2500)}`;
     assert.equal(substitutePlaceholders(template, { id: ID, tag: null }), template);
   });
 });
 
 describe("encodedForm", () => {
-  test("keeps placeholders literal in the normal form, wherever they stand", () => {
+  test("keeps placeholders in the normal form", () => {
     const cases = [
       ["https://H.example:443/ü/$id?q=$tag ü#$id", "https://h.example/%C3%BC/$id?q=$tag%20%C3%BC"],
       ["https://$tag.Example.com", "https://$tag.example.com/"],
@@ -99,28 +75,19 @@ describe("encodedForm", () => {
     for (const [template, shown] of cases) assert.equal(encodedForm(template), shown, template);
   });
 
-  test("is null for what is no http or https URL in plain text", () => {
+  test("returns null for text that is not an HTTP URL", () => {
     const texts = [
-      "",
-      "h.example",
-      "ftp://h.example/",
-      "http://",
-      "http:///h.example",
-      "http://a^b/",
+      ...["", "h.example", "ftp://h.example/", "http://", "http:///h.example", "http://a^b/"],
+      ...[" http://h.example/", "http://h.example/\t", "http://h.example/\ud800"],
     ];
-    for (const text of [
-      ...texts,
-      " http://h.example/",
-      "http://h.example/\t",
-      "http://h.example/\ud800",
-    ]) {
+    for (const text of texts) {
       assert.equal(encodedForm(text), null, text);
     }
   });
 });
 
 describe("judgePingbackUrl", () => {
-  test("judges the substituted URL", () => {
+  test("allows the substituted URL", () => {
     const cases = [
       ["https://h.example/$id/$tag", "a b", `https://h.example/${ID}/a%20b`],
       ["https://$tag.example/", "Hooks", "https://hooks.example/"],
@@ -137,7 +104,7 @@ describe("judgePingbackUrl", () => {
     }
   });
 
-  test("refuses a target that only the values make", () => {
+  test("refuses a target that the values create", () => {
     const cases = [
       ["http://$tag/", "localhost"],
       ["http://127.0.0.$tag/", "1"],
@@ -155,7 +122,7 @@ describe("judgePingbackUrl", () => {
     }
   });
 
-  test("refuses a template that is itself over 2048 bytes, even with empty tags", () => {
+  test("refuses a template over 2048 bytes, also with empty tags", () => {
     for (const count of [600, 250_000]) {
       const template = `https://h.example/${"$tag".repeat(count)}`;
       const verdict = judgePingbackUrl(template, { values: { id: ID, tag: null }, policy: POLICY });
@@ -163,7 +130,7 @@ describe("judgePingbackUrl", () => {
     }
   });
 
-  test("shows a template that stands for the very URL that is requested", () => {
+  test("returns a template that substitutes to the requested URL", () => {
     const values = fc.record({ id: fc.constant(ID), tag: fc.option(tagText()) });
     let allowed = 0;
     fc.assert(
@@ -181,7 +148,7 @@ describe("judgePingbackUrl", () => {
     assert.ok(allowed > 300, `only ${allowed} of the templates were allowed`);
   });
 
-  test("shows every template it allows, and never throws", () => {
+  test("returns a stable template for every allowed URL", () => {
     const spliced = fc.tuple(hostileUrl(), fc.constantFrom("$id", "$tag"), fc.nat(40));
     fc.assert(
       fc.property(spliced, tagText(), ([url, placeholder, at], tag) => {
@@ -196,38 +163,15 @@ describe("judgePingbackUrl", () => {
   });
 });
 
-// Tags that are dot segments change the path as no template can show; the judge's own tests have
-// them.
+// Dot segments in a tag change the path; the tests above have them.
 function tagText(): fc.Arbitrary<string> {
-  const likely = fc.constantFrom(
-    "a",
-    "A",
-    "1",
-    "80",
-    "443",
-    "é",
-    "x.y",
-    "-",
-    "xn--",
-    "$id",
-    "s",
-    "😀",
-  );
+  const likely = fc.constantFrom(..."a A 1 80 443 é x.y - xn-- $id s 😀".split(" "));
   return fc.oneof(likely, fc.string({ maxLength: 8 })).filter((tag) => !tag.includes(".."));
 }
 
 function pingbackTemplate(): fc.Arbitrary<string> {
   const label = pick(
-    "a",
-    "É",
-    "ü$tag",
-    "$tag",
-    "$id",
-    "$tag$id",
-    "B-$tag",
-    "%C3%BC",
-    "%c3$tag",
-    "xn--bcher-kva",
+    ..."a É ü$tag $tag $id $tag$id B-$tag %C3%BC %c3$tag xn--bcher-kva".split(" "),
   );
   const port = pick("", "", ":80", ":443", ":$tag", ":8$tag");
   const segment = pick("/a", "/$id", "/$tag", "/é $tag", "/%24tag", "//", "/'\"", "/a.b");
