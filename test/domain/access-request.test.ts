@@ -8,42 +8,34 @@ import { EMAIL_LENGTH_MAX, EMAIL, whyUndecidable } from "../../src/domain/accoun
 const isEmail = (text: string): boolean => EMAIL.parse(text).kind === "value";
 
 const HOSTILE: readonly string[] = [
-  // A second line would be a header of its own in a mail.
+  // A second line would be a header of the mail.
   ...["a@b.example\n", "\na@b.example", "a@b.example\r\nBcc: c@d.example", "a\r\n@b.example"],
   ...["a\u0000@b.example", "a@b.example\u0000", "a\u001b[2J@b.example", "a@\u009b2Jb.example"],
-  // What reverses, joins or hides text where an operator reads it.
+  // Characters that reverse, join or hide text.
   ...["a\u202e@b.example", "a\u200b@b.example", "a@\u2066b.example", "\ufeffa@b.example"],
   ...["a@b.example\u{e0041}", "a\u00ad@b.example", "a@b\u2028.example", "a@b\u3000.example"],
   // Lone surrogates.
   ...["\ud800@b.example", "a@\udfff.example", "a@b.example\ud83d"],
-  // More than one address, or an address inside something else.
+  // More than one address, or an address with a name.
   ...["a@b@c.example", "a@b.example,c@d.example", "a@b.example;c@d.example", "a:b@c.example;"],
   ...["<a@b.example>", "Ann <a@b.example>", '"a b"@c.example', "a(b)@c.example", "a@[127.0.0.1]"],
   ...["a\\@b.example", "a b@c.example", " a@b.example", "a@b.example ", "mailto:a@b.example"],
   ...["", "@", "a", "a@", "@b", "a.b.example", "null", "[object Object]", "a＠b.example"],
 ];
 
-test("takes no hostile text for an e-mail address", () => {
+test("hostile text is not an e-mail address", () => {
   for (const text of HOSTILE) assert.equal(isEmail(text), false, JSON.stringify(text));
 });
 
-test("takes what mail servers take for an e-mail address", () => {
-  for (const text of [
-    ...[
-      "a@b",
-      "a@b.example",
-      "first.last+tag@sub.b.example",
-      "o'neil@b.example",
-      "a/b=c@d.example",
-    ],
-    ...["_@b.example", "a@1.2.3.4", "üser@bücher.example", "用户@例子.example", "😀@b.example"],
-    ...["!#$%&*{}|~^`?@b.example", "UPPER@CASE.EXAMPLE", "__proto__@b.example"],
-  ]) {
-    assert.equal(isEmail(text), true, text);
-  }
+test("an address that mail servers accept is an e-mail address", () => {
+  const addresses =
+    "a@b a@b.example first.last+tag@sub.b.example o'neil@b.example a/b=c@d.example _@b.example " +
+    "a@1.2.3.4 üser@bücher.example 用户@例子.example 😀@b.example !#$%&*{}|~^`?@b.example " +
+    "UPPER@CASE.EXAMPLE __proto__@b.example";
+  for (const text of addresses.split(" ")) assert.equal(isEmail(text), true, text);
 });
 
-test("takes an e-mail address of 254 characters, and none that is longer", () => {
+test("an e-mail address has at most 254 characters", () => {
   const domain = "@b.example";
   const longest = "a".repeat(EMAIL_LENGTH_MAX - domain.length) + domain;
 
@@ -53,20 +45,9 @@ test("takes an e-mail address of 254 characters, and none that is longer", () =>
   assert.equal(isEmail("a@".repeat(5_000_000)), false);
 });
 
-test("takes a text of one @ between plain characters for an address, and no other", () => {
+test("an e-mail address is one @ between plain characters", () => {
   const plain = fc.constantFrom("a", "0", ".", "-", "+", "é", "😀");
-  const wrong = fc.constantFrom(
-    "@",
-    " ",
-    "\n",
-    "\u0000",
-    "\u009b",
-    "\u202e",
-    "<",
-    ",",
-    '"',
-    "\ud800",
-  );
+  const wrong = fc.constantFrom(...'@ \n\0\u009b\u202e<,"\ud800');
   const text = fc.array(fc.oneof({ weight: 9, arbitrary: plain }, wrong), { maxLength: 12 });
   const PLAIN = /^(?:[a0.+é-]|😀)+$/u;
   fc.assert(
@@ -79,7 +60,7 @@ test("takes a text of one @ between plain characters for an address, and no othe
   );
 });
 
-test("a request is decided once, and only where there is one", () => {
+test("an existing request is decided once", () => {
   assert.equal(whyUndecidable(undefined), "unknown");
   assert.equal(whyUndecidable(null), null);
   assert.equal(whyUndecidable("approved"), "decided");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { signStandardWebhook, signWebhook } from "../../src/domain/webhook/signature.ts";
 import { anyText } from "../helpers/any-text.ts";
 
-/** HMAC as RFC 2104 writes it, from SHA-256 alone: the judge of the code under test. */
+/** HMAC by RFC 2104 from SHA-256 alone: the reference. */
 function hmacSha256(key: Uint8Array, message: Uint8Array): Buffer {
   const block = Buffer.alloc(64);
   block.set(key.length > 64 ? createHash("sha256").update(key).digest() : key);
@@ -39,19 +39,7 @@ function readVectors(): readonly Vector[] {
   }));
 }
 
-interface MacFile {
-  readonly testGroups: readonly {
-    readonly tagSize: number;
-    readonly tests: readonly {
-      readonly key: string;
-      readonly msg: string;
-      readonly tag: string;
-      readonly result: string;
-    }[];
-  }[];
-}
-
-test("the judge computes what the published vectors say", () => {
+test("the reference agrees with the published vectors", () => {
   const vectors = readVectors();
 
   assert(vectors.length >= 7);
@@ -60,24 +48,7 @@ test("the judge computes what the published vectors say", () => {
   }
 });
 
-test("the judge agrees with Wycheproof", (t) => {
-  const url = new URL("../../../shared/corpora/wycheproof/hmac_sha256_test.json", import.meta.url);
-  if (!existsSync(url)) return t.skip("Wycheproof is not at hand");
-  // The file's own schema, mac_test_schema_v1.json.
-  const { testGroups } = JSON.parse(readFileSync(url, "utf8")) as MacFile;
-  let count = 0;
-  for (const { tagSize, tests } of testGroups) {
-    for (const { key, msg, tag, result } of tests) {
-      const mac = hmacSha256(Buffer.from(key, "hex"), Buffer.from(msg, "hex"));
-      const isValid = mac.toString("hex").slice(0, tagSize / 4) === tag;
-      assert.equal(isValid, result === "valid");
-      count++;
-    }
-  }
-  assert(count > 100);
-});
-
-test("signs as the published vectors say whose keys are text", () => {
+test("X-Signature agrees with the published vectors that have text keys", () => {
   const textual = readVectors().filter(({ key }) => Buffer.from(key.toString()).equals(key));
 
   assert(textual.length >= 5);
@@ -86,14 +57,14 @@ test("signs as the published vectors say whose keys are text", () => {
   }
 });
 
-test("signs as GitHub's documentation of the same header shows it", () => {
+test("X-Signature agrees with the example in GitHub's documentation", () => {
   assert.equal(
     signWebhook("Hello, World!", "It's a Secret to Everybody"),
     "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
   );
 });
 
-test("signs text as its UTF-8 bytes, with the UTF-8 bytes of the whole secret as the key", () => {
+test("X-Signature signs the UTF-8 bytes of the text by the UTF-8 bytes of the entire secret", () => {
   const secret = fc.oneof(anyText(), fc.constant(newWebhookSecret()));
   fc.assert(
     fc.property(anyText(), secret, (message, key) => {
@@ -105,7 +76,7 @@ test("signs text as its UTF-8 bytes, with the UTF-8 bytes of the whole secret as
   );
 });
 
-// The example that the Standard Webhooks libraries verify themselves with.
+// The example in the tests of the Standard Webhooks libraries.
 const EXAMPLE = {
   id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
   timestamp: 1614265330,
@@ -114,13 +85,13 @@ const EXAMPLE = {
 const EXAMPLE_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const EXAMPLE_SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
-test("signs as the example of Standard Webhooks", () => {
+test("webhook-signature agrees with the example of Standard Webhooks", () => {
   assert.equal(signStandardWebhook(EXAMPLE, [EXAMPLE_SECRET]), EXAMPLE_SIGNATURE);
   const body = Buffer.from(EXAMPLE.body);
   assert.equal(signStandardWebhook({ ...EXAMPLE, body }, [EXAMPLE_SECRET]), EXAMPLE_SIGNATURE);
 });
 
-test("gives one signature for each secret, in their order, separated by a space", () => {
+test("webhook-signature has one signature for each secret, in order, separated by a space", () => {
   const next = newWebhookSecret();
 
   const both = signStandardWebhook(EXAMPLE, [EXAMPLE_SECRET, next]);
@@ -129,7 +100,7 @@ test("gives one signature for each secret, in their order, separated by a space"
   assert.match(both, /^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/);
 });
 
-test("signs id, time and body with the bytes behind whsec_, a pingback's empty body too", () => {
+test("webhook-signature signs id, time and body by the bytes after whsec_, also an empty body", () => {
   const id = fc.constantFrom("018e-postback", "018e-pingback");
   const timestamp = fc.integer({ min: 0, max: 4_102_444_800 });
   const body = fc.oneof(fc.constant(""), anyText());
@@ -146,7 +117,7 @@ test("signs id, time and body with the bytes behind whsec_, a pingback's empty b
   );
 });
 
-test("makes secrets of 32 random bytes", () => {
+test("a new secret has 32 random bytes", () => {
   const secrets = Array.from({ length: 100 }, newWebhookSecret);
 
   assert.equal(new Set(secrets).size, 100);
@@ -156,7 +127,7 @@ test("makes secrets of 32 random bytes", () => {
   }
 });
 
-test("however many secrets sign in turn, each signs as its own", () => {
+test("thousands of secrets sign in turn without being confused", () => {
   const secrets = Array.from({ length: 2500 }, (_, index) => {
     return `whsec_${Buffer.from(`secret number ${index}`).toString("base64")}`;
   });

@@ -9,7 +9,7 @@ import {
   type StatusCode,
 } from "../../src/domain/status.ts";
 
-// Code, message, HTTP status; null where a code stands on tasks only. As the service promises them.
+// Code, message and HTTP status, null for codes of tasks.
 const ROWS = [
   [20000, "Ok.", 200],
   [20100, "Task Created.", 200],
@@ -46,16 +46,15 @@ const ROWS = [
   [50700, "Insufficient Storage.", 507],
 ] as const;
 
-// Object.entries gives names; the names of this table are its codes.
 const CODES = Object.keys(STATUS_TABLE).map(Number) as readonly StatusCode[];
 
-test("holds exactly the codes, messages and HTTP statuses that are promised", () => {
+test("the table has the published codes, messages and HTTP statuses", () => {
   const rows = CODES.map((code) => [code, STATUS_TABLE[code].message, STATUS_TABLE[code].http]);
 
   assert.deepEqual(rows, ROWS);
 });
 
-test("counts every code from 40000 as a task's error but the two of waiting tasks", () => {
+test("every code from 40000 is a task's error, except 40601 and 40602", () => {
   const errors = CODES.filter(isTaskError);
 
   const others = [20000, 20100, 40601, 40602];
@@ -65,25 +64,20 @@ test("counts every code from 40000 as a task's error but the two of waiting task
   );
 });
 
-test("fills the field's name and the reason into a message", () => {
+test("a message contains the field's name and the reason unchanged", () => {
   const blanks = { name: "tag", reason: "It is too long." };
 
   assert.equal(statusMessage(40501, blanks), "Invalid Field: 'tag'. It is too long.");
   assert.equal(statusMessage(40506, { name: "colour" }), "Unknown Field: 'colour'.");
   assert.equal(statusMessage(40506, { name: "colour", reason: "" }), "Unknown Field: 'colour'.");
   assert.equal(statusMessage(20000), "Ok.");
-});
-
-const names = ["$&", "$'", "$1", "$$", "NAME", "REASON", "", "'", "REASON NAME"];
-for (const name of names) {
-  test(`repeats the name of a field as it is: ${JSON.stringify(name)}`, () => {
-    assert.equal(statusMessage(40506, { name, reason: "" }), `Unknown Field: '${name}'.`);
+  for (const name of ["$&", "$'", "$1", "$$", "NAME", "REASON", "", "'", "REASON NAME"]) {
     const message = statusMessage(40501, { name, reason: "NAME $& REASON" });
     assert.equal(message, `Invalid Field: '${name}'. NAME $& REASON`);
-  });
-}
+  }
+});
 
-test("gives a refusal its message, its HTTP status, its details and its headers", () => {
+test("a StatusError has a message, an HTTP status, details and headers", () => {
   const plain = new StatusError(40401);
   const details = [{ pointer: "/0/tag", detail: "It is too long." }];
   const full = new StatusError(42900, {

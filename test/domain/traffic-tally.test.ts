@@ -42,7 +42,7 @@ function tallied(...records: readonly EndedAttempt[]): ReturnType<TrafficTally["
   return tally.take();
 }
 
-/** What was counted in the only minute of an account. */
+/** The only minute of an account. */
 function minuteOf(accounts: ReturnType<TrafficTally["take"]>, accountId = 1): TrafficMinute {
   const [minute, another] = accounts.get(accountId)?.minutes.values() ?? [];
   assert(minute !== undefined && another === undefined);
@@ -87,35 +87,34 @@ const COUNTED: readonly (readonly [string, Facts, object, object])[] = [
   ],
 ];
 
-for (const [which, facts, counts, ofHost] of COUNTED) {
-  test(`${which} counts in the minute of its account and in the hour of its host`, () => {
+test("an attempt counts in the minute of its account and in the hour of its host", () => {
+  for (const [which, facts, counts, ofHost] of COUNTED) {
     const accounts = tallied(ended(facts));
     const minute = minuteOf(accounts);
     const [hour] = accounts.get(1)?.hours() ?? [];
 
-    assert.deepEqual(countsOf(minute), counts);
+    assert.deepEqual(countsOf(minute), counts, which);
     assert.equal(minute.at, AT - MINUTE / 2);
-    assert.equal(hour?.at, AT - (AT % HOUR));
-    assert.equal(hour?.host, "a.example");
-    assert.deepEqual(hour?.counts, ofHost);
+    assert.deepEqual([hour?.at, hour?.host], [AT - (AT % HOUR), "a.example"]);
+    assert.deepEqual(hour?.counts, ofHost, which);
     // 4 ms: the bucket from 2.8 to 4.
     assert.deepEqual(minute.durations, [0, 0, 0, 0, 1]);
     assert.deepEqual(hour?.durations, minute.durations);
-  });
-}
+  }
+});
 
-test("an interrupted attempt that is sent again is no traffic", () => {
+test("an interrupted attempt that is sent again is not traffic", () => {
   assert.equal(tallied(ended({ outcome: "interrupted", decision: AGAIN })).get(1)?.minutes.size, 0);
 });
 
-test("an interrupted attempt that is the last says nothing about its receiver", () => {
+test("a last interrupted attempt does not count for its host", () => {
   const accounts = tallied(ended({ outcome: "interrupted", decision: { state: "given_up" } }));
 
   assert.deepEqual(countsOf(minuteOf(accounts)), { given_up: 1 });
   assert.deepEqual([...(accounts.get(1)?.hours() ?? [])], []);
 });
 
-test("keeps the failure of a host that ended last, whichever was told last", () => {
+test("the failure of a host that ended last is kept, in any order of recording", () => {
   const failed = (endedAt: number, error: string): EndedAttempt =>
     ended({ outcome: "failed", decision: AGAIN, endedAt, error });
   const failures = tallied(failed(AT, "late"), failed(AT - 5, "early")).get(1)?.failures;
@@ -124,7 +123,7 @@ test("keeps the failure of a host that ended last, whichever was told last", () 
   assert.equal(failures?.size, 1);
 });
 
-test("what was counted once is not counted again", () => {
+test("a count is taken once", () => {
   const tally = new TrafficTally();
   tally.addTasks({ accountId: 1, at: AT, posted: 3 });
 
@@ -132,7 +131,7 @@ test("what was counted once is not counted again", () => {
   assert.equal(tally.take().size, 0);
 });
 
-test("all accounts together are the sum of each, their minutes and hosts kept apart", () => {
+test("the total is the sum of the accounts by minute and by host", () => {
   const tally = new TrafficTally();
   tally.addTasks({ accountId: 1, at: AT, posted: 3, failed: 1 });
   tally.addTasks({ accountId: 2, at: AT, completed: 2 });
@@ -154,6 +153,6 @@ test("all accounts together are the sum of each, their minutes and hosts kept ap
     ["a.example", 2],
     ["b.example", 1],
   ]);
-  // Adding up must not change what each account's rows are written from.
+  // The sum does not change the rows of an account.
   assert.equal(minuteOf(accounts, 1).counts.first_attempts, 1);
 });

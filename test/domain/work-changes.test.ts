@@ -22,8 +22,8 @@ import { isUndelivered, type DeliveryDecision } from "../../src/domain/webhook/d
 const NOW = 1_900_000_000_000;
 const ACCOUNT = { accountId: 7 };
 
-/** Writes down what is told. */
-function told(tell: (changes: WorkChanges) => void) {
+/** Records the changes. */
+function recorded(change: (changes: WorkChanges) => void) {
   const counts: Record<string, number> = {};
   const tasks: TasksChange[] = [];
   const attempts: EndedAttempt[] = [];
@@ -38,7 +38,7 @@ function told(tell: (changes: WorkChanges) => void) {
       add(accountId, to, 1);
     },
   };
-  tell({
+  change({
     counts: countChanges,
     hosts: new HostTally(countChanges),
     traffic: {
@@ -58,7 +58,7 @@ function newTask(fields: Partial<NewTask> = {}): NewTask {
 
 const HOOK = { url: "https://a.example/", host: "a.example" };
 
-test("a post counts each task as what it begins as, and all of them as posted", () => {
+test("a post counts each task by its first state, and all tasks as posted", () => {
   const accepted = [
     newTask(),
     newTask({ startAt: NOW }),
@@ -68,7 +68,7 @@ test("a post counts each task as what it begins as, and all of them as posted", 
   const post = { accountId: ACCOUNT.accountId, createdAt: NOW, accepted, refused: [{}, {}] };
 
   assert.deepEqual(
-    told((changes) => countPost(changes, post, 90)),
+    recorded((changes) => countPost(changes, post, 90)),
     {
       counts: { queued: 3, delayed: 1, failed: 2, bytes: 90 },
       tasks: [{ ...ACCOUNT, at: NOW, posted: 6, failed: 2 }],
@@ -77,33 +77,33 @@ test("a post counts each task as what it begins as, and all of them as posted", 
   );
 });
 
-for (const from of ["running", "queued"] as const) {
-  for (const state of ["completed", "failed"] as const) {
-    test(`a task that was ${from} and has ${state} is ready, with its bytes, in the minute of its end`, () => {
+test("a finished task is ready and counts its bytes, in the minute of its end", () => {
+  for (const from of ["running", "queued"] as const) {
+    for (const state of ["completed", "failed"] as const) {
       const end = { ...ACCOUNT, from, state, endedAt: NOW, bytes: 12 };
 
-      const { counts, tasks } = told((changes) => countFinished(changes, end));
+      const { counts, tasks } = recorded((changes) => countFinished(changes, end));
 
       assert.deepEqual(counts, { [from]: -1, [state]: 1, ready: 1, bytes: 12 });
       assert.deepEqual(tasks, [{ ...ACCOUNT, at: NOW, [state]: 1 }]);
-    });
+    }
   }
-}
+});
 
-for (const from of ["delayed", "queued", "running"] as const) {
-  test(`a task that was ${from} and is cancelled is not ready`, () => {
-    const { counts, tasks } = told((changes) =>
+test("a cancelled task is not ready", () => {
+  for (const from of ["delayed", "queued", "running"] as const) {
+    const { counts, tasks } = recorded((changes) =>
       countCancelled(changes, { ...ACCOUNT, from, cancelledAt: NOW }),
     );
 
     assert.deepEqual(counts, { [from]: -1, cancelled: 1 });
     assert.deepEqual(tasks, [{ ...ACCOUNT, at: NOW, cancelled: 1 }]);
-  });
-}
+  }
+});
 
-test("claims and collects count, and are not traffic", () => {
-  const claimed = told((changes) => countClaimed(changes, { ...ACCOUNT, tasks: 3 }));
-  const collected = told((changes) => countCollected(changes, ACCOUNT.accountId));
+test("claims and collects change counts, and are not traffic", () => {
+  const claimed = recorded((changes) => countClaimed(changes, { ...ACCOUNT, tasks: 3 }));
+  const collected = recorded((changes) => countCollected(changes, ACCOUNT.accountId));
 
   assert.deepEqual(claimed.counts, { queued: -3, running: 3 });
   assert.deepEqual(collected.counts, { ready: -1 });
@@ -126,33 +126,27 @@ const ATTEMPTS: readonly (readonly [number, DeliveryDecision, object])[] = [
   [0, { state: "refused" }, { undelivered: 1 }],
 ];
 
-for (const [retry, decision, counts] of ATTEMPTS) {
-  const then = decision.state === "scheduled" ? `retry ${decision.retry}` : decision.state;
-  test(`an attempt at retry ${retry} that is followed by ${then} is counted and is traffic`, () => {
+test("an attempt changes the counts by its retry and by the decision after it", () => {
+  for (const [retry, decision, counts] of ATTEMPTS) {
     const attempt = { accountId: 7, taskSeq: 1, host: "a.example", retry, startedAt: NOW };
     const result = { outcome: "failed", error: null, httpStatus: null } as const;
     const record = { attempt, result, endedAt: NOW, decision };
 
-    const all = told((changes) => countAttempt(changes, record, 200));
+    const all = recorded((changes) => countAttempt(changes, record, 200));
 
-    assert.deepEqual(all, {
-      counts: { bytes: 200, ...counts },
-      tasks: [],
-      attempts: [record],
-    });
-  });
-}
+    assert.deepEqual(all, { counts: { bytes: 200, ...counts }, tasks: [], attempts: [record] });
+  }
+});
 
-test("a fresh series takes back that a delivery is undelivered, and nothing else", () => {
+test("a new series of an undelivered delivery lowers the undelivered count", () => {
   for (const state of ["delivered", "given_up", "refused"] as const) {
-    const { counts } = told((changes) =>
+    const { counts } = recorded((changes) =>
       countNewSeries(changes, { ...ACCOUNT, host: "a.example", state }),
     );
     assert.deepEqual(counts, isUndelivered(state) ? { undelivered: -1 } : {});
   }
 });
 
-/** What a tally writes. */
 function written(tally: CountTally, changed = new Set<number>()): readonly unknown[] {
   const all: unknown[] = [];
   const writer: CountWriter = {
@@ -162,7 +156,7 @@ function written(tally: CountTally, changed = new Set<number>()): readonly unkno
   return all;
 }
 
-test("a batch's changes are written once, summed, without what was undone or came to nothing", () => {
+test("a batch's changes are written once, summed, without undone changes and zeros", () => {
   const tally = new CountTally();
   tally.add(3, "ready", 1);
   tally.reset();
@@ -180,7 +174,7 @@ test("a batch's changes are written once, summed, without what was undone or cam
   assert.deepEqual(written(tally), []);
 });
 
-test("an account's usage has what its batch changed before: bytes, and tasks that wait or run", () => {
+test("an account's usage includes the bytes and open tasks of its batch", () => {
   const tally = new CountTally();
   const before = { bytes: 100, openTasks: 4 };
   tally.add(1, "queued", 2);
@@ -193,7 +187,7 @@ test("an account's usage has what its batch changed before: bytes, and tasks tha
   assert.deepEqual(tally.usageAfter(2, before), before);
 });
 
-test("what was never counted is 0, and a word of an earlier version is no count", () => {
+test("a missing count is 0, and an unknown count is ignored", () => {
   const counts = toWorkCounts([
     { word: "queued", count: 3 },
     { word: "ever_webhook", count: 1 },
