@@ -12,7 +12,7 @@ import {
   type Turn,
 } from "../../src/domain/task/claim-turn.ts";
 
-test("shares what is left evenly, and gives one to each where there are more accounts than tasks", () => {
+test("the remaining claims are shared evenly, at least one for each account", () => {
   const cases = [
     [64, 1, 64],
     [64, 2, 32],
@@ -23,7 +23,7 @@ test("shares what is left evenly, and gives one to each where there are more acc
   for (const [left, accounts, share] of cases) assert.equal(shareOf(left, accounts), share);
 });
 
-test("what was given is in the order of the turns: one of each account, then another of each", () => {
+test("claimed tasks alternate between the accounts", () => {
   const rowsOf: readonly (readonly string[])[] = [["a1", "a2", "a3"], [], ["c1"], ["d1", "d2"]];
   const turns = rowsOf.map((rows, i) => ({ ...newTurn<string>(i + 1), rows: [...rows] }));
 
@@ -31,12 +31,12 @@ test("what was given is in the order of the turns: one of each account, then ano
   assert.deepEqual(inTurn([]), []);
 });
 
-test("a claim is full with the task whose input makes all of them so long", () => {
+test("a claim is full at the input limit", () => {
   assert.equal(isClaimFull({ inputLength: CLAIM_INPUT_MAX - 1 }), false);
   assert.equal(isClaimFull({ inputLength: CLAIM_INPUT_MAX }), true);
 });
 
-test("gives nobody more than one task beyond another who has more waiting, and leaves nothing that fits", () => {
+test("a claim takes all that fits, and no account gets two more than an account with waiting tasks", () => {
   const queues = fc.array(fc.nat(40), { minLength: 1, maxLength: 12 });
   fc.assert(
     fc.property(queues, fc.integer({ min: 1, max: 64 }), (waiting, max) => {
@@ -52,7 +52,7 @@ test("gives nobody more than one task beyond another who has more waiting, and l
   );
 });
 
-/** Claims as a store does, from queues of so many tasks: how many each was given. */
+/** Claims as a store does. Returns the tasks claimed from each queue. */
 function claim(waiting: readonly number[], max: number): readonly number[] {
   const turns = waiting.map((_, i) => newTurn<number>(i));
   let [left, open]: [number, Turn<number>[]] = [max, turns];

@@ -20,7 +20,7 @@ const SOUND: DatabaseHealth = {
 const textsOf = (health: Partial<DatabaseHealth>): string[] =>
   databaseWarnings({ ...SOUND, ...health }).map(({ text }) => text);
 
-test("a snapshot is worth a warning once it is more than a minute old, whoever holds it", () => {
+test("a snapshot older than a minute is a warning without its holder", () => {
   const snapshot = (ageMs: number | null): HeldSnapshot => ({
     ...{ holder: "slot", name: "copy", pid: null, transactions: 5_000_000 },
     ageMs,
@@ -32,22 +32,22 @@ test("a snapshot is worth a warning once it is more than a minute old, whoever h
   const [warning, ...others] = databaseWarnings({ ...SOUND, oldestSnapshot: snapshot(60_001) });
 
   assert.deepEqual(others, []);
-  assert.match(warning?.text ?? "", /cleaning up for over a minute/);
-  // Everybody may read it in /readyz.
+  assert.match(warning?.text ?? "", /minute/);
+  // The text is public in /readyz.
   assert.doesNotMatch(warning?.text ?? "", /copy|\d/);
   assert.deepEqual(warning?.facts, snapshot(60_001));
 });
 
-test("a standby that no commit waits for is worth a warning, and no standby is not", () => {
+test("a standby is a warning if commits do not wait for it", () => {
   const standby = { name: "east", state: null, syncState: null, lagBytes: null, lagMs: null };
   assert.deepEqual(textsOf({}), []);
   assert.deepEqual(textsOf({ standbys: [standby], commitsWait: true }), []);
   const [text, ...others] = textsOf({ standbys: [standby] });
-  assert.match(text ?? "", /a failover loses what was acknowledged last/);
+  assert.match(text ?? "", /failover/);
   assert.deepEqual(others, []);
 });
 
-test("commits that wait for a standby which is not there are worth a warning, unless it is hidden from this user", () => {
+test("commits that wait for a missing standby are a warning, unless its state is hidden", () => {
   const standby = { name: "east", state: "streaming", lagBytes: null, lagMs: null };
   const of = (...states: readonly (string | null)[]): string[] => {
     const standbys = states.map((syncState) => ({ ...standby, syncState }));
@@ -55,7 +55,7 @@ test("commits that wait for a standby which is not there are worth a warning, un
   };
   for (const states of [[], ["async"], ["potential", "async"]]) {
     const [text, ...others] = of(...states);
-    assert.match(text ?? "", /^nothing is acknowledged: .* Start one, or name another$/);
+    assert.match(text ?? "", /^nothing is acknowledged/);
     assert.deepEqual(others, []);
   }
   for (const states of [["sync"], ["quorum", "async"], [null]]) assert.deepEqual(of(...states), []);

@@ -14,13 +14,12 @@ function counted(durations: readonly number[]): ReadonlyMap<number, number> {
   return counts;
 }
 
-/** The smallest duration that a share of all does not exceed. */
 function exactPercentile(durations: readonly number[], share: number): number {
   const sorted = durations.toSorted((a, b) => a - b);
   return sorted[Math.max(1, Math.ceil(share * sorted.length)) - 1] ?? 0;
 }
 
-test("a percentile is off by a factor of √2 at most, wherever in their buckets the durations are", () => {
+test("a percentile is exact within a factor of √2", () => {
   const durations = fc.array(fc.double({ min: 1, max: 64_000, noNaN: true }), {
     minLength: 1,
     maxLength: 200,
@@ -34,7 +33,7 @@ test("a percentile is off by a factor of √2 at most, wherever in their buckets
   );
 });
 
-test("a bucket holds durations up to its bound, and the next one what is longer by a hair", () => {
+test("a bucket contains durations up to its bound, inclusive", () => {
   for (let bucket = 0; bucket < BUCKET_MAX; bucket++) {
     const bound = 2 ** (bucket / 2);
     assert.equal(bucketOf(bound), bucket);
@@ -42,14 +41,14 @@ test("a bucket holds durations up to its bound, and the next one what is longer 
   }
 });
 
-test("what is no duration falls into the first bucket, and what has no end into the last", () => {
+test("an invalid duration is in the first bucket, and an infinite one in the last", () => {
   for (const nothing of [0, -1, Number.NaN, Number.NEGATIVE_INFINITY]) {
     assert.equal(bucketOf(nothing), 0);
   }
   assert.equal(bucketOf(Number.POSITIVE_INFINITY), BUCKET_MAX);
 });
 
-test("there is no percentile of nothing", () => {
+test("a percentile without durations is null", () => {
   assert.equal(percentile(new Map(), 0.5), null);
   assert.equal(percentile(new Map([[3, 0]]), 0.5), null);
 });

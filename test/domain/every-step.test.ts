@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { everyStep } from "../../src/domain/error.ts";
 
-test("each step is done in its order, also after one that throws or rejects", async () => {
+test("each step runs in order, also after a step that throws or rejects", async () => {
   const done: string[] = [];
   const error = new Error("boom");
 
@@ -17,14 +17,14 @@ test("each step is done in its order, also after one that throws or rejects", as
     async () => void done.push("d"),
     () => void done.push("e"),
   ]);
-  // Up to the first that has to be waited for.
+  // Up to the first asynchronous step.
   assert.deepEqual(done, ["a", "b", "c", "d"]);
 
   await assert.rejects(all, error);
   assert.deepEqual(done, ["a", "b", "c", "d", "e"]);
 });
 
-test("all that was thrown is told where several steps failed", async () => {
+test("several errors are thrown together", async () => {
   const [first, second] = [new Error("first"), new Error("second")];
 
   await assert.rejects(

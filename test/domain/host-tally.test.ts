@@ -3,14 +3,13 @@ import { test } from "node:test";
 
 import { CountTally, HostTally } from "../../src/domain/stats/work-counts.ts";
 
-/** What a tally writes. */
 function written(tally: HostTally): readonly unknown[] {
   const all: unknown[] = [];
   tally.write((accountId, host, sums) => void all.push([accountId, host, { ...sums }]));
   return all;
 }
 
-test("a host's changes are written once for a batch, summed, without what came to nothing", () => {
+test("a host's changes are written once for a batch, summed, without zeros", () => {
   const tally = new HostTally(new CountTally());
   const to = { accountId: 1, host: "a.example" };
   tally.add({ ...to, word: "retrying", count: 1 });
@@ -27,7 +26,7 @@ test("a host's changes are written once for a batch, summed, without what came t
   assert.deepEqual(written(tally), []);
 });
 
-test("a batch that was undone leaves nothing to write", () => {
+test("an undone batch writes nothing", () => {
   const tally = new HostTally(new CountTally());
   tally.add({ accountId: 1, host: "a.example", word: "given_up", count: 1 });
   tally.add({ accountId: 1, host: "b.example", word: "given_up", count: 1 });

@@ -13,12 +13,12 @@ function sharesOf(max: number, host: string, members: readonly string[]): readon
   return members.map((self) => shareOfHost(max, host, { self, members }));
 }
 
-test("a node that is alone has every place", () => {
+test("a single node has every slot", () => {
   assert.equal(shareOfHost(32, "a.example", ALONE), 32);
   assert.equal(shareOfAll(512, ALONE), 512);
 });
 
-test("the shares of a host add up to its limit, and differ by one at most", () => {
+test("the shares of a host add up to its limit and differ by at most one", () => {
   fc.assert(
     fc.property(NODES, LIMIT, HOST, (members, max, host) => {
       const shares = sharesOf(max, host, members);
@@ -31,7 +31,7 @@ test("the shares of a host add up to its limit, and differ by one at most", () =
   );
 });
 
-test("every node works out the same shares, in whatever order it sees the members", () => {
+test("every node computes the same shares, for any order of the members", () => {
   fc.assert(
     fc.property(NODES, LIMIT, HOST, (members, max, host) => {
       const turned = members.toReversed();
@@ -40,7 +40,7 @@ test("every node works out the same shares, in whatever order it sees the member
   );
 });
 
-test("a host with a limit of 1 is exactly one node's, and the others' share of it is 0", () => {
+test("a host with a limit of 1 belongs to exactly one node", () => {
   fc.assert(
     fc.property(NODES, HOST, (members, host) => {
       const shares = sharesOf(1, host, members);
@@ -52,7 +52,7 @@ test("a host with a limit of 1 is exactly one node's, and the others' share of i
   );
 });
 
-test("a node that ends changes whose a host is only where it was its own", () => {
+test("the end of a node moves only its own hosts", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.uuid(), { minLength: 2, maxLength: 12 }),
@@ -67,7 +67,7 @@ test("a node that ends changes whose a host is only where it was its own", () =>
   );
 });
 
-test("each of four nodes owns about a quarter of a thousand hosts whose limit is 1", () => {
+test("four nodes own about a quarter of the hosts each", () => {
   const members = [1, 2, 3, 4].map((n) => `0190f1a0-0000-7000-8000-00000000000${n}`);
   const owned = members.map((self) => {
     const hosts = Array.from({ length: 1000 }, (_, i) => `shop-${i}.example`);
@@ -76,7 +76,7 @@ test("each of four nodes owns about a quarter of a thousand hosts whose limit is
   for (const hosts of owned) assert(hosts > 180 && hosts < 320, owned.join());
 });
 
-test("the places for all hosts are rounded up, so that a node always has one", () => {
+test("the slots for all hosts are rounded up, so every node has one", () => {
   const among = (n: number) => ({ members: Array.from({ length: n }, (_, i) => String(i)) });
   assert.deepEqual(
     [1, 2, 3, 600].map((n) => shareOfAll(512, among(n))),

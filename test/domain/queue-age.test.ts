@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { earlier, isMarkDue, waitedMs, waitsSince } from "../../src/domain/stats/time-series.ts";
 
-test("takes the earlier of two times, and any time for earlier than none", () => {
+test("the earlier of two times is returned, and a time is earlier than null", () => {
   assert.equal(earlier(1, 2), 1);
   assert.equal(earlier(2, 1), 1);
   assert.equal(earlier(null, 2), 2);
@@ -11,19 +11,19 @@ test("takes the earlier of two times, and any time for earlier than none", () =>
   assert.equal(earlier(null, null), null);
 });
 
-test("nothing has waited for less than no time, whatever the clock is set to", () => {
+test("a wait is never negative", () => {
   assert.equal(waitedMs(10, 25), 15);
   assert.equal(waitedMs(25, 10), 0);
   assert.equal(waitedMs(null, 10), 0);
 });
 
-test("a mark is due where there is none, and once the newest has been served for so long", () => {
+test("a queue checkpoint is due without one, and after its interval of service", () => {
   assert(isMarkDue(undefined, { servedMs: 0, everyMs: 60 }));
   assert(!isMarkDue({ servedMs: 50 }, { servedMs: 9, everyMs: 60 }));
   assert(isMarkDue({ servedMs: 50 }, { servedMs: 10, everyMs: 60 }));
 });
 
-test("a task waits since a mark that it was posted before, unless it came into the queue later", () => {
+test("a task waits since a queue checkpoint if it was queued before it", () => {
   assert(waitsSince(5, null));
   assert(waitsSince(5, 4));
   assert(!waitsSince(5, 5));

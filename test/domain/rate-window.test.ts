@@ -5,7 +5,7 @@ import { countEvents, type RateWindow } from "../../src/domain/account/quota.ts"
 
 const RULE = { limit: 3, windowMs: 60_000 };
 
-test("begins a window with the first event and allows as many as the limit", () => {
+test("a window starts with the first event and allows the limit", () => {
   let window: RateWindow | null = null;
   const seen = [];
   for (const now of [1000, 1000, 30_000, 30_001]) {
@@ -23,7 +23,7 @@ test("begins a window with the first event and allows as many as the limit", () 
   assert.deepEqual(window, { startedAt: 1000, count: 3 });
 });
 
-test("does not move the end of a window for whoever goes on knocking", () => {
+test("refused events do not move the end of a window", () => {
   const full = { startedAt: 0, count: 3 };
 
   const { window, verdict } = countEvents(full, { now: 59_999, rule: RULE });
@@ -33,7 +33,7 @@ test("does not move the end of a window for whoever goes on knocking", () => {
   assert.deepEqual(window, full);
 });
 
-test("begins a new window at the very end of the old one", () => {
+test("a new window starts at the end of the old one", () => {
   const full = { startedAt: 0, count: 3 };
 
   const { window, verdict } = countEvents(full, { now: 60_000, rule: RULE });
@@ -43,7 +43,7 @@ test("begins a new window at the very end of the old one", () => {
   assert.equal(verdict.remaining, 2);
 });
 
-test("allows everything where the limit is 0", () => {
+test("a limit of 0 allows everything", () => {
   const at = { now: 0, rule: { limit: 0, windowMs: 60_000 } };
 
   assert.equal(countEvents({ startedAt: 0, count: 9 }, at).verdict.isAllowed, true);

@@ -12,26 +12,26 @@ function idOf(timeMs: number): string {
   return new IdGenerator().next(timeMs);
 }
 
-test("keeps a task for the whole period after its end, by the clock of its own", () => {
+test("a task is kept for the retention after its end, by the service clock", () => {
   const end = retentionEnd({ at: NOW, steadyAt: 5 }, 30 * DAY);
 
   assert.equal(end.expiresAt, Date.parse("2030-04-30T09:00:00.000Z"));
   assert.equal(end.eraseAt, 5 + 30 * DAY);
 });
 
-test("takes an unknown id for expired once it is older than the period", () => {
+test("an unknown id older than the retention is expired", () => {
   assert.equal(isExpiredId(idOf(NOW - 30 * DAY - 1), FACTS), true);
   assert.equal(isExpiredId(idOf(NOW - 300 * DAY), FACTS), true);
   assert.equal(isExpiredId(idOf(0), FACTS), true);
 });
 
-test("takes an unknown id for unknown within the period, and one from the future", () => {
+test("a newer unknown id is not expired, also from the future", () => {
   for (const time of [NOW - 30 * DAY, NOW - 1, NOW, NOW + DAY]) {
     assert.equal(isExpiredId(idOf(time), FACTS), false);
   }
 });
 
-test("takes what is no id for unknown", () => {
+test("text that is not an id is not expired", () => {
   const old = idOf(NOW - 300 * DAY);
   for (const text of ["", "x", old.toUpperCase(), old.replaceAll("-", ""), `${old}\n`]) {
     assert.equal(isExpiredId(text, FACTS), false, text);

@@ -13,14 +13,14 @@ function sharesInTurns() {
   return { shares, nextTurn };
 }
 
-/** How many small chunks are taken, one after the other. */
+/** The small chunks accepted until the first refusal. */
 function taken(isTaken: (chunk: Uint8Array) => boolean): number {
   let count = 0;
   while (isTaken(SMALL)) count++;
   return count;
 }
 
-test("in one turn of the event loop so many small chunks of one sender are taken, over all of its messages", () => {
+test("one turn of the event loop accepts a limited number of small chunks of a sender, over all messages", () => {
   const { shares, nextTurn } = sharesInTurns();
 
   assert.equal(taken(shares.open("a")), UNCOUNTED_CHUNKS + TURN_CHUNKS_MAX);
@@ -31,7 +31,7 @@ test("in one turn of the event loop so many small chunks of one sender are taken
   assert.equal(taken(another), TURN_CHUNKS_MAX);
 });
 
-test("who comes when another has used up what there is has an even share all the same", () => {
+test("a later sender has an even share", () => {
   const { shares } = sharesInTurns();
   taken(shares.open("a"));
 

@@ -16,7 +16,7 @@ import {
 
 const NOW = 1_900_000_000_000;
 
-test("an accepted task is delayed where it may start later than it was posted, else queued", () => {
+test("an accepted task with a later start is delayed, and any other is queued", () => {
   const cases = [
     [null, "queued"],
     [NOW - 1, "queued"],
@@ -36,17 +36,17 @@ const TASKS: readonly (readonly [StoredState | undefined, string, string | null]
   ["cancelled", "cancelled before", null],
 ];
 
-for (const [state, outcome, open] of TASKS) {
-  test(`a wish to cancel a task that is ${state ?? "not there"}: ${outcome}`, () => {
+test("a cancel depends on the state of the task", () => {
+  for (const [state, outcome, open] of TASKS) {
     assert.equal(decideCancel(state), outcome);
     if (state !== undefined) assert.equal(openStateOf(state), open);
-  });
-}
+  }
+});
 
-test("what waits, runs or was cancelled has its code from its state, and a code of the table", () => {
+test("an open or cancelled task has the code of its state", () => {
   assert.equal(STATUS_TABLE[STATE_CODES.running].message, "Task In Progress.");
   assert.equal(STATUS_TABLE[STATE_CODES.cancelled].message, "Task Cancelled.");
-  // Clients are not shown that a task may not start yet.
+  // Clients see a delayed task as queued.
   assert.equal(STATE_CODES.delayed, STATE_CODES.queued);
   for (const state of STORED_STATES) {
     if (isFinished(state)) continue;
@@ -56,7 +56,7 @@ test("what waits, runs or was cancelled has its code from its state, and a code 
   }
 });
 
-test("a delayed task comes into the queue or is cancelled, and only a run that failed leads to one", () => {
+test("a delayed task is queued or cancelled, and comes from a failed run", () => {
   const targets = STORED_STATES.filter((to) => canMove("delayed", to));
   const sources = STORED_STATES.filter((from) => canMove(from, "delayed"));
 
@@ -73,10 +73,8 @@ const ERASED = [
   ["cancelled", false, false, "erased"],
 ] as const;
 
-for (const [state, isToBeSent, hasWebhooks, outcome] of ERASED) {
-  const webhook = isToBeSent ? " and has a webhook to send" : "";
-  const meant = hasWebhooks ? ", such ones too" : "";
-  test(`to erase a task that is ${state ?? "not there"}${webhook}${meant}: ${outcome}`, () => {
+test("an erasure is refused for running tasks, and for tasks with webhooks to send", () => {
+  for (const [state, isToBeSent, hasWebhooks, outcome] of ERASED) {
     assert.equal(decideErasure(state, { isToBeSent, hasWebhooks }), outcome);
-  });
-}
+  }
+});

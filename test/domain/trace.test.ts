@@ -6,34 +6,26 @@ import { parseTrace, readTrace, traceHeaders, traceText } from "../../src/domain
 const PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const PARENT_OF_LATER = `cc${PARENT.slice(2)}-what-the-future-will-be-like`;
 
-test("a traceparent is taken as it came, of a later version too", () => {
+test("a valid traceparent is kept unchanged, also of a later version", () => {
   for (const traceparent of [PARENT, PARENT.replace(/01$/, "ff"), PARENT_OF_LATER]) {
     assert.deepEqual(parseTrace([traceparent], []), { traceparent, tracestate: null });
   }
 });
 
-test("a traceparent that is not valid is none", () => {
+test("an invalid traceparent is dropped", () => {
   const wrong = [
-    "",
-    PARENT.replace(/^00/, "ff"),
-    PARENT.toUpperCase(),
+    ...["", PARENT.replace(/^00/, "ff"), PARENT.toUpperCase(), `${PARENT}-more`, `${PARENT}-`],
     PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0".repeat(32)),
     PARENT.replace("b7ad6b7169203331", "0".repeat(16)),
-    `${PARENT}-more`,
-    `${PARENT}-`,
-    PARENT.slice(0, -1),
-    PARENT.replace("-", "_"),
-    `cc${PARENT.slice(2)}.more`,
-    `cc${PARENT.slice(2)}-${"x".repeat(500)}`,
-    `${PARENT_OF_LATER}\n`,
-    ` ${PARENT}`,
+    ...[PARENT.slice(0, -1), PARENT.replace("-", "_"), `cc${PARENT.slice(2)}.more`, ` ${PARENT}`],
+    ...[`cc${PARENT.slice(2)}-${"x".repeat(500)}`, `${PARENT_OF_LATER}\n`],
   ];
   for (const text of wrong) assert.equal(parseTrace([text], ["a=1"]), null, text);
   assert.equal(parseTrace([], ["a=1"]), null);
   assert.equal(parseTrace([PARENT, PARENT], []), null);
 });
 
-test("a tracestate goes with it where it is valid, its lines as one", () => {
+test("a valid tracestate is kept, its lines joined", () => {
   const cases: readonly (readonly [string[], string | null])[] = [
     [["rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"], "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"],
     [["a=1", "b=2"], "a=1,b=2"],
@@ -54,7 +46,7 @@ test("a tracestate goes with it where it is valid, its lines as one", () => {
   }
 });
 
-test("a stored trace is read as it was, and nothing else gets into a header", () => {
+test("a stored trace becomes headers, and invalid text does not", () => {
   const trace = parseTrace([PARENT], ["a=1"]);
   assert.deepEqual(readTrace(traceText(trace)), trace);
   assert.deepEqual(traceHeaders(traceText(trace)), { traceparent: PARENT, tracestate: "a=1" });
