@@ -10,10 +10,16 @@ import {
   SERIES_STEPS_MS,
   type SeriesDuration,
   type SeriesStep,
+  bucketOf,
+  earlier,
+  isMarkDue,
+  percentile,
   seriesRange,
   successShare,
   sumSteps,
   toSeries,
+  waitedMs,
+  waitsSince,
 } from "../../src/domain/stats/time-series.ts";
 
 const MINUTE = 60_000;
@@ -142,4 +148,79 @@ test("success is the share of delivered among ended deliveries, and null without
   assert.equal(successShare({ delivered: 0, givenUp: 0, refused: 0 }), null);
   assert.equal(successShare({ delivered: 3, givenUp: 1, refused: 0 }), 0.75);
   assert.equal(successShare({ delivered: 0, givenUp: 0, refused: 2 }), 0);
+});
+
+function bucketCounts(durations: readonly number[]): ReadonlyMap<number, number> {
+  const counts = new Map<number, number>();
+  for (const duration of durations) {
+    const bucket = bucketOf(duration);
+    counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function exactPercentile(durations: readonly number[], share: number): number {
+  const sorted = durations.toSorted((a, b) => a - b);
+  return sorted[Math.max(1, Math.ceil(share * sorted.length)) - 1] ?? 0;
+}
+
+test("a percentile is exact within a factor of √2", () => {
+  const durations = fc.array(fc.double({ min: 1, max: 64_000, noNaN: true }), {
+    minLength: 1,
+    maxLength: 200,
+  });
+  fc.assert(
+    fc.property(durations, fc.constantFrom(0.5, 0.95, 0.99), (given, share) => {
+      const read = percentile(bucketCounts(given), share) ?? 0;
+      const ratio = read / exactPercentile(given, share);
+      assert.ok(ratio <= Math.SQRT2 + 1e-9 && ratio >= Math.SQRT1_2 - 1e-9, String(ratio));
+    }),
+  );
+});
+
+test("a bucket contains durations up to its bound, inclusive", () => {
+  for (let bucket = 0; bucket < BUCKET_MAX; bucket++) {
+    const bound = 2 ** (bucket / 2);
+    assert.equal(bucketOf(bound), bucket);
+    assert.equal(bucketOf(bound * (1 + Number.EPSILON)), bucket + 1);
+  }
+});
+
+test("an invalid duration is in the first bucket, and an infinite one in the last", () => {
+  for (const nothing of [0, -1, Number.NaN, Number.NEGATIVE_INFINITY]) {
+    assert.equal(bucketOf(nothing), 0);
+  }
+  assert.equal(bucketOf(Number.POSITIVE_INFINITY), BUCKET_MAX);
+});
+
+test("a percentile without durations is null", () => {
+  assert.equal(percentile(new Map(), 0.5), null);
+  assert.equal(percentile(new Map([[3, 0]]), 0.5), null);
+});
+
+test("the earlier of two times is returned, and a time is earlier than null", () => {
+  assert.equal(earlier(1, 2), 1);
+  assert.equal(earlier(2, 1), 1);
+  assert.equal(earlier(null, 2), 2);
+  assert.equal(earlier(2, null), 2);
+  assert.equal(earlier(null, null), null);
+});
+
+test("a wait is never negative", () => {
+  assert.equal(waitedMs(10, 25), 15);
+  assert.equal(waitedMs(25, 10), 0);
+  assert.equal(waitedMs(null, 10), 0);
+});
+
+test("a queue checkpoint is due without one, and after its interval of service", () => {
+  assert(isMarkDue(undefined, { servedMs: 0, everyMs: 60 }));
+  assert(!isMarkDue({ servedMs: 50 }, { servedMs: 9, everyMs: 60 }));
+  assert(isMarkDue({ servedMs: 50 }, { servedMs: 10, everyMs: 60 }));
+});
+
+test("a task waits since a queue checkpoint if it was queued before it", () => {
+  assert(waitsSince(5, null));
+  assert(waitsSince(5, 4));
+  assert(!waitsSince(5, 5));
+  assert(!waitsSince(5, 6));
 });
