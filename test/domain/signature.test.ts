@@ -255,18 +255,18 @@ test("a known change of the body is named", () => {
     [crlf, lines, /LF line breaks where CRLF was signed/],
     [BODY, `\ufeff${BODY}`, /byte order mark/],
     // JSON formatted by an editor or a framework.
-    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed and written anew/],
+    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed/],
     // A receiver that signs the body after parsing it.
-    ['{"result":1.1}', '{"result":1.10}', /parsed and written anew/],
-    ['{\n  "a": 1\n}', '{"a":1}', /parsed and written anew/],
+    ['{"result":1.1}', '{"result":1.10}', /parsed/],
+    ['{\n  "a": 1\n}', '{"a":1}', /parsed/],
     // Python's json.dumps: by default, with ensure_ascii=False, with compact separators.
     [
       String.raw`{"a": 1.0, "b": ["x, y:", "\u00fc\u007f"]}`,
       '{"a":1.0,"b":["x, y:","ü\u007f"]}',
-      /parsed and written anew/,
+      /parsed/,
     ],
-    ['{"a": "ü"}', '{"a":"ü"}', /parsed and written anew/],
-    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed and written anew/],
+    ['{"a": "ü"}', '{"a":"ü"}', /parsed/],
+    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed/],
   ];
 
   for (const [signed, received, reason] of cases) {
