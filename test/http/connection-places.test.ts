@@ -35,13 +35,11 @@ function startPlaces(connections: number) {
   return { places, come, outcomes };
 }
 
-type Coming = readonly [address: string, activity: ConnectionActivity, seconds?: number];
-
 interface Row {
   readonly name: string;
-  /** The connections that take all places. */
-  readonly guests: readonly Coming[];
-  readonly newcomer: Coming;
+  /** The connections that take all places: address, activity and seconds. */
+  readonly guests: string;
+  readonly newcomer: string;
   /** The index of the connection that is closed for the newcomer; null if it gets a place of the reserve. */
   readonly closed: number | null;
 }
@@ -49,81 +47,53 @@ interface Row {
 const ROWS: readonly Row[] = [
   {
     name: "the longest idle connection of the address with most connections is closed for a new one",
-    guests: [
-      ["few", "idle", 60],
-      ["many", "idle", 30],
-      ["many", "idle", 20],
-      ["many", "serving", 90],
-      ["few", "serving"],
-    ],
-    newcomer: ["new", "receiving"],
-    closed: 1,
+    guests: "few idle 60, many idle 30, many idle 20, many serving 90, few serving 10",
+    ...{ newcomer: "new receiving 10", closed: 1 },
   },
   {
     name: "idle connections are closed before others, of an address with few connections too",
-    guests: [
-      ["many", "sending"],
-      ["many", "receiving"],
-      ["few", "idle"],
-    ],
-    newcomer: ["new", "receiving"],
-    closed: 2,
+    guests: "many sending 10, many receiving 10, few idle 10",
+    ...{ newcomer: "new receiving 10", closed: 2 },
   },
   {
     name: "without idle connections the slowest of the address with most connections is closed",
-    guests: [
-      ["many", "receiving", 20],
-      ["many", "sending", 15],
-      ["few", "receiving", 30],
-      ["many", "waiting", 90],
-    ],
-    newcomer: ["new", "receiving", 0],
-    closed: 0,
+    guests: "many receiving 20, many sending 15, few receiving 30, many waiting 90",
+    ...{ newcomer: "new receiving 0", closed: 0 },
   },
   {
     name: "a new connection of an address with most connections closes the slowest of its own",
-    guests: [
-      ["a", "receiving", 9],
-      ["a", "receiving", 0],
-    ],
-    newcomer: ["a", "receiving", 0],
-    closed: 0,
+    guests: "a receiving 9, a receiving 0",
+    ...{ newcomer: "a receiving 0", closed: 0 },
   },
   {
     name: "a new connection closes none of an address that has no more than its own address",
-    guests: [
-      ["a", "receiving"],
-      ["b", "waiting"],
-    ],
-    newcomer: ["b", "receiving", 0],
-    closed: null,
+    guests: "a receiving 10, b waiting 10",
+    ...{ newcomer: "b receiving 0", closed: null },
   },
   {
     name: "connections that wait, are served or were slow for less than a second are not closed",
-    guests: [
-      ["many", "waiting", 50],
-      ["many", "serving", 40],
-      ["many", "receiving", 0.9],
-      ["many", "sending", 0.5],
-    ],
-    newcomer: ["new", "receiving", 0],
-    closed: null,
+    guests: "many waiting 50, many serving 40, many receiving 0.9, many sending 0.5",
+    ...{ newcomer: "new receiving 0", closed: null },
   },
 ];
 
 for (const { name, guests, newcomer, closed } of ROWS) {
   test(name, () => {
-    const { places, come } = startPlaces(guests.length);
-    const all = guests.map((guest) => come(...guest).guest);
+    const coming = guests.split(", ");
+    const { places, come } = startPlaces(coming.length);
+    const enter = (words: string) => {
+      const [address = "", activity, seconds] = words.split(" ");
+      return come(address, activity as ConnectionActivity, Number(seconds));
+    };
+    const all = coming.map((each) => enter(each).guest);
 
-    assert.equal(come(...newcomer).got, closed === null ? "reserve" : "place");
+    assert.equal(enter(newcomer).got, closed === null ? "reserve" : "place");
 
-    assert.equal(
-      all.findIndex(({ isClosed }) => isClosed),
-      closed ?? -1,
+    assert.deepEqual(
+      all.map(({ isClosed }) => isClosed),
+      all.map((_, i) => i === closed),
     );
-    assert.equal(all.filter(({ isClosed }) => isClosed).length, closed === null ? 0 : 1);
-    assert.equal(places.size, guests.length + (closed === null ? 1 : 0));
+    assert.equal(places.size, all.length + (closed === null ? 1 : 0));
   });
 }
 

@@ -39,22 +39,19 @@ test("a worker's token is taken as Bearer in any case, and no limit of accounts 
 
 test("a malformed Authorization gets the plain Bearer challenge, and an unknown token invalid_token", async (t) => {
   const { url, token, account } = await startWorkers(t);
-  const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
+  const basic = Buffer.from(`press:${token}`).toString("base64");
+  const line = `Authorization: Bearer ${token}`;
   const malformed = [
-    ["", "Bearer", `Bearer  ${token}`, `Bearer\t${token}`, `Bearer ${token} ${token}`],
-    [`Bearer ${token}, Bearer ${token}`, `Bearer ${token}\xff`, `Bearer=${token}`, token],
-    [`Token ${token}`, `Bearer ${"k".repeat(5000)}`, basic(`press:${token}`), basic(`${token}:`)],
-    [basic(`${account.login}:${account.key}`)],
+    [[], [line, line], [line, `Authorization: Bearer ${account.key}`], [`Proxy-${line}`]],
+    [[`${line} ${token}`], [`${line}, Bearer ${token}`], [`${line}\xff`]],
+    [[`Authorization: ${token}`], [`Authorization: Basic ${basic}`], [`X-Api-Key: ${token}`]],
   ].flat();
   const unknown = [
     [account.key, newWorkerToken().key, token.slice(0, -1), `${token}x`, token.toUpperCase(), "x"],
     [token.replace("pbd_work_", "pbd_live_"), token.slice("pbd_work_".length), `"${token}"`],
   ].flat();
-  const line = `Authorization: Bearer ${token}`;
   for (const [shapes, challenge] of [
-    [malformed.map((value) => [`Authorization: ${value}`]), CHALLENGE],
-    [[[], [line, line], [line, `Authorization: Bearer ${account.key}`]], CHALLENGE],
-    [[[`Proxy-${line}`], [`X-Api-Key: ${token}`], [`Cookie: authorization=${token}`]], CHALLENGE],
+    [malformed, CHALLENGE],
     [unknown.map((value) => [`Authorization: Bearer ${value}`]), INVALID_TOKEN],
   ] as const) {
     for (const lines of shapes) {
@@ -63,8 +60,6 @@ test("a malformed Authorization gets the plain Bearer challenge, and an unknown 
       assert.deepEqual(body, { status_code: 40100, status_message: "Authentication failed." });
     }
   }
-  const inQuery = { method: "POST", target: `/v1/worker/claim?access_token=${token}` };
-  assert.equal(await codeOf(url, inQuery), 40100);
 });
 
 clusterTest("a token revoked by another process is 40101 at the next request", async (t) => {
