@@ -2,33 +2,16 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { FieldsOf } from "../../src/api/operations.ts";
-import { createApi } from "../../src/daemon/compose.ts";
-import { createEngine } from "../../src/daemon/engine.ts";
-import { DAY_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
-import type { Logger } from "../../src/domain/log.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
-import { BODY_PARSES } from "../../src/http/long-bodies.ts";
-import { openServer } from "../../src/http/server/server.ts";
-import { TaskWaiters } from "../../src/http/task-waiters.ts";
-import { databaseOf } from "../../src/ops/database-of.ts";
-import { ReceiverWatch } from "../../src/ops/events.ts";
-import { Meter } from "../../src/ops/meter.ts";
-import { policySource } from "../../src/ops/url.ts";
-import { RESULT_PARSES } from "../../src/run/service-result.ts";
-import { StoreError, type Store } from "../../src/store/store.ts";
-import { loaded } from "../helpers/config.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { inlineOffload } from "../helpers/inline-parser.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { newDatabaseFile, openTestStore } from "../helpers/store.ts";
 import { fieldsOf } from "./account.ts";
-import { ask, codeOf } from "./answer.ts";
+import { ask } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 const MARKETPLACES = "/v1/appendix/marketplaces";
 const STATUS = "/v1/appendix/status";
@@ -136,25 +119,6 @@ timeout = "24h"
 concurrency = 1
 `;
 
-test("runners are degraded while a task that could start has waited for more than 15 minutes", async (t) => {
-  const { daemon, clock } = await startAt9(t, COMMANDS);
-  const tomorrow = new Date(NOW + DAY_MS).toISOString();
-  const { tasks } = await daemon.post([
-    ...[{ type: "hold" }, { type: "hold" }],
-    { type: "echo", start_at: tomorrow },
-  ]);
-  clock.jump(15 * MINUTE_MS);
-  assert.equal(await wordsOf(daemon), ALL_FINE);
-  clock.jump(1000);
-  assert.equal(await wordsOf(daemon), "operational degraded operational degraded");
-
-  for (const { id } of tasks.slice(0, 2)) {
-    await daemon.call(`/v1/tasks/task_cancel/${id}`, { method: "POST" });
-  }
-  clock.jump(1000);
-  assert.equal(await wordsOf(daemon), ALL_FINE);
-});
-
 test("runners are down while every run fails, degraded while half do, and operational minutes later", async (t) => {
   const { daemon, clock } = await startAt9(t, COMMANDS);
   for (const [type, words] of [
@@ -190,96 +154,4 @@ test("webhooks are down while all five receivers fail, degraded while three do, 
 
   for (const each of receivers.slice(0, 2)) each.answer({ kind: "status", status: 204 });
   assert.equal(await send(receivers), "operational operational degraded degraded");
-});
-
-/** The API on a store with a fault of the test's choice and a count of reads, and an engine that was never started. */
-async function startApi(t: TestContext) {
-  const clock = createFakeClock({ now: NOW });
-  const file = newDatabaseFile(t);
-  const config = { ...loaded({ toml: COMMANDS }), database: file };
-  const database = databaseOf(config);
-  const real = await openTestStore(t, { file });
-  const state: { fault: StoreError | null; reads: number } = { fault: null, reads: 0 };
-  const store: Store = {
-    ...real,
-    fault: () => state.fault,
-    findOldestQueued(types) {
-      state.reads++;
-      return state.fault === null ? real.findOldestQueued(types) : Promise.reject(state.fault);
-    },
-    close: () => real.close(),
-  };
-  const urlPolicy = policySource(() => config.webhooks.allowList, { clock, log: SILENT });
-  const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
-  const watch = { warnings: () => [] };
-  const backups = { state: () => null, warnings: () => [] };
-  const ends = { clock, database, store, watch, backups, log: SILENT, urlPolicy, parser };
-  const told = {
-    receivers: new ReceiverWatch(clock),
-    certificate: () => null,
-    events: { tell() {} },
-  };
-  const inForce = { config, restartNeeds: [] };
-  const parts = { ...ends, ...told, config, inForce, meter: new Meter() };
-  const { engine } = await createEngine({
-    ...parts,
-    authorities: [],
-    taskEnded() {},
-    awaited: () => [],
-    accountsDisabled() {},
-  });
-  const api = await createApi({
-    ...parts,
-    requestClock: clock,
-    engine,
-    waiters: new TaskWaiters(clock),
-    dev: null,
-  });
-  const { limits } = config;
-  const server = await openServer(api.app, { host: "127.0.0.1", port: 0, tls: null, limits });
-  t.after(async () => {
-    server.drain();
-    await server.quiet();
-    await engine.close();
-  });
-  return { api, clock, state, url: server.url };
-}
-
-test("the API is down and not ready before it opens, while it stops and after a fault of its store", async (t) => {
-  const { api, clock, state, url } = await startApi(t);
-  const assertDown = async (reason: string) => {
-    clock.advance(1000);
-    assert.equal(await wordsOf({ url }), "down operational operational down");
-    const { response, body } = await ask(url, { target: "/readyz" });
-    assert.deepEqual([response.status, body], [503, { status: "unavailable", reason }]);
-  };
-  const assertFine = async () => {
-    clock.advance(1000);
-    assert.equal(await wordsOf({ url }), ALL_FINE);
-    assert.deepEqual((await ask(url, { target: "/readyz" })).body, { status: "ok" });
-  };
-  await assertDown("starting or stopping");
-
-  api.open(url);
-  await assertFine();
-
-  state.fault = new StoreError("failed", "I/O error at /srv/secret.db");
-  await assertDown("the database cannot be written");
-
-  state.fault = null;
-  await assertFine();
-  api.drain();
-  await assertDown("starting or stopping");
-});
-
-test("any number of requests for the status costs one read of the store a second", async (t) => {
-  const { api, clock, state, url } = await startApi(t);
-  api.open(url);
-  await Promise.all(Array.from({ length: 40 }, () => codeOf(url, { target: STATUS })));
-  clock.advance(999);
-  await codeOf(url, { target: STATUS });
-  assert.equal(state.reads, 1);
-  clock.advance(1);
-  await codeOf(url, { target: STATUS });
-  assert.equal(state.reads, 2);
 });
