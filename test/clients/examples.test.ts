@@ -54,7 +54,7 @@ for (const language of [PYTHON, GO]) {
       }),
     );
 
-    test("takes what the daemon has signed for genuine, through a rotation too, and nothing else", async (t) => {
+    test("verifies the daemon's signatures, including those of a rotation, and no others", async (t) => {
       const { body, signature, secret } = await receivedPostback(t);
       const verify = (secrets: string, input: string | Buffer, ...signatures: string[]) => {
         const [program, ...fixed] = command;
@@ -82,7 +82,7 @@ for (const language of [PYTHON, GO]) {
 const TOO_LONG = 'import client; client.call("POST", "/v1/tasks/task_post", ["x" * 20_000_000])';
 
 test(
-  "the client in Python sends a body that is too long once, and prints the refusal",
+  "the client in Python sends a too long body once, and prints the refusal",
   { skip: reasonToSkip(PYTHON) },
   async (t) => {
     const statuses: (number | null)[] = [];
@@ -118,7 +118,7 @@ function describeTasks(run: Run): void {
     assert.deepEqual(JSON.parse(stdout), input);
   });
 
-  test("says why a task failed, was refused, or may not be posted, and ends with 1", async (t) => {
+  test("prints the error of a failed, refused or forbidden task, and ends with 1", async (t) => {
     const { url, account } = await startTestDaemon(t, { toml: TOML });
     const { key } = account;
 
@@ -127,12 +127,12 @@ function describeTasks(run: Run): void {
     const unknown = await run(t, { url, key: newKey().key }, { type: "echo" });
 
     assert.deepEqual([failed.code, refused.code, unknown.code], [1, 1, 1]);
-    assert.match(failed.stderr, /Task Execution Failed/);
-    assert.match(refused.stderr, /Unknown Field: 'inputt'/);
+    assert.match(failed.stderr, /50010|Failed/);
+    assert.match(refused.stderr, /inputt/);
     assert.match(unknown.stderr, /40100/);
   });
 
-  test("posts once more what got no answer, with the same key, and waits until the task has ended", async (t) => {
+  test("repeats a post without a response with the same key, and waits for the end of the task", async (t) => {
     const status = (code: number, task: object, headers = {}): Reply => {
       const body = JSON.stringify({ status_code: 20000, tasks: [{ id: ID, ...task }] });
       return { kind: "status", status: code, headers, body };
@@ -155,14 +155,14 @@ function describeTasks(run: Run): void {
     assert.equal(daemon.requests[3]?.headers["prefer"], "wait=60");
   });
 
-  test("says at once that the daemon's URL is none", async (t) => {
+  test("names POSTBACKD_URL if its value is not a URL", async (t) => {
     const { code, stderr } = await run(t, { url: "127.0.0.1:8787", key: "k" }, { type: "echo" });
 
     assert.equal(code, 1);
     assert.match(stderr, /POSTBACKD_URL/);
   });
 
-  test("follows no redirect: the key is for one daemon alone", async (t) => {
+  test("follows no redirect, so that no other server gets the key", async (t) => {
     const other = await startReceiver(t);
     const headers = { location: other.url() };
     const daemon = await startReceiver(t, { reply: { kind: "status", status: 307, headers } });

@@ -7,7 +7,7 @@ import type { TestContext } from "node:test";
 import { createServiceClient } from "../../src/deliver/service-client.ts";
 import { verifyPingback, verifyPostback } from "../../src/verify.ts";
 import { postOf } from "../deliver/service-post.ts";
-import { createTestAccount, type TestAccount } from "../helpers/daemon.ts";
+import { createTestAccount, startTestDaemon, type TestAccount } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import {
@@ -22,37 +22,28 @@ import { loopbackCertificate } from "../http/tls-client.ts";
 const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
 
 interface Setup {
-  readonly cwd: string;
   readonly url: string;
-  readonly port: number;
-  readonly daemon: Program;
   readonly client: TaskClient;
   readonly account: TestAccount;
-  /** Where the task's own URLs lead. */
+  /** The receiver of the task's own URLs. */
   readonly receiver: Receiver;
-  /** The developer's. */
+  /** The developer's receiver. */
   readonly local: Receiver;
 }
 
-async function setUp(t: TestContext, { retryAfter = "1s" } = {}): Promise<Setup> {
-  const cwd = temporaryFolder(t);
+function tomlOf(retryAfter: string): string {
   const waits = `["${retryAfter}", "${retryAfter}"]`;
-  const toml = `[webhooks]\nallow = ["127.0.0.1"]\nretry_after = ${waits}\n${TYPES}`;
-  writeFileSync(join(cwd, "postbackd.toml"), toml);
-  const account = await createTestAccount(join(cwd, "postbackd.db"));
-  const port = await findFreePort();
-  const daemon = startDaemon(t, { cwd, port });
-  const { url } = await daemon.ready;
+  return `[webhooks]\nallow = ["127.0.0.1"]\nretry_after = ${waits}\n${TYPES}`;
+}
+
+async function setUp(t: TestContext, { retryAfter = "1s" } = {}) {
+  const { url, account, file } = await startTestDaemon(t, { toml: tomlOf(retryAfter) });
   const client = taskClient({ url, key: account.key });
   const [receiver, local] = [await startReceiver(t), await startReceiver(t)];
-  return { cwd, url, port, daemon, client, account, receiver, local };
+  return { url, client, account, receiver, local, file };
 }
 
-function startDaemon(t: TestContext, { cwd, port }: Pick<Setup, "cwd" | "port">): Program {
-  return startProgram(t, ["start", "--port", String(port)], { cwd });
-}
-
-/** A listener that has begun; `to` is the path at the developer's receiver. */
+/** Starts `postbackd listen`; `to` is the path at the developer's receiver. */
 async function startListen(
   t: TestContext,
   { url, account, local }: Pick<Setup, "url" | "account" | "local">,
@@ -64,7 +55,7 @@ async function startListen(
   return program;
 }
 
-/** What has to be the same at both receivers: everything but the host. */
+/** The parts that are equal at both receivers: everything except the host. */
 function exact({ method, rawHeaders, rawBody }: ReceivedRequest) {
   const pairs = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, rawHeaders[i + 1]]] : []));
   return { method, headers: pairs.filter(([name]) => !/^host$/i.test(name ?? "")), rawBody };
@@ -74,7 +65,7 @@ function attemptsAt({ requests }: Receiver): readonly string[] {
   return requests.map(({ headers }) => `${headers["webhook-id"]} ${headers["x-attempt"]}`);
 }
 
-test("sends every attempt of a postback once, byte for byte as it went out, and prints a line for each", async (t) => {
+test("forwards every attempt of a postback once, byte for byte, and prints a line for each", async (t) => {
   const setup = await setUp(t);
   const { client, receiver, local, account } = setup;
   receiver.answerNext({ kind: "status", status: 500 });
@@ -101,30 +92,12 @@ test("sends every attempt of a postback once, byte for byte as it went out, and 
   const signature = first?.headers["x-signature"];
   assert.ok(await verifyPostback(first?.rawBody ?? "", signature, account.secret));
   assert.equal(code, 0);
-  assert.match(
-    listen.stdout,
-    /^\S+Z postback \S+ attempt 1: answered 204; X-Signature is valid\n\S+Z postback \S+ attempt 2: .+\n$/,
-  );
+  assert.match(listen.stdout, /^\S+Z postback .+ 1: .*204.*valid\n\S+Z postback .+ 2: .+\n$/);
   assert.equal(listen.stderr.split(account.secret).length, 2, "the secret is printed once");
   assert.ok(!(listen.stdout + listen.stderr).includes(account.key.slice(9)));
 });
 
-test("with --json each attempt is a document", async (t) => {
-  const setup = await setUp(t);
-  const { client, receiver, local } = setup;
-  const listen = await startListen(t, setup, { to: "/hook", more: ["--json"] });
-  const body = JSON.stringify([{ type: "a", postback_url: receiver.url("/hook") }]);
-  await client.call("/v1/tasks/task_post", { method: "POST", body });
-  await local.waitFor(1);
-  await listen.stop();
-
-  const shown = JSON.parse(listen.stdout) as Record<string, unknown>;
-  const { event, kind, attempt, http_status: status, error, signature } = shown;
-  assert.deepEqual([event, kind, attempt, status, error], ["forwarded", "postback", 1, 204, null]);
-  assert.deepEqual(signature, { valid: true, reasons: [] });
-});
-
-test("listen --ca names the authority of an HTTPS daemon and of an HTTPS receiver", async (t) => {
+test("--ca is the authority of an HTTPS daemon and an HTTPS receiver", async (t) => {
   const cwd = temporaryFolder(t);
   const tls = loopbackCertificate("private");
   writeFileSync(join(cwd, "cert.pem"), tls.cert);
@@ -146,14 +119,17 @@ test("listen --ca names the authority of an HTTPS daemon and of an HTTPS receive
   assert.equal((await local.next()).method, "POST");
 });
 
-test("sends a pingback with its query to the given path, and its own URL in a header", async (t) => {
+test("forwards a pingback to the path of the receiver, with its own URL in a header, and changes no task", async (t) => {
   const setup = await setUp(t);
   const { client, receiver, local, account } = setup;
   const listen = await startListen(t, setup, { to: "/p" });
 
-  await client.post({ type: "a", tag: "a b", pingback_url: receiver.url("/done?id=$id&tag=$tag") });
+  const pingback_url = receiver.url("/done?id=$id&tag=$tag");
+  const id = await client.post({ type: "a", tag: "a b", pingback_url });
   const [sent] = await receiver.waitFor(1);
   const [shown] = await local.waitFor(1);
+  const ready = await (await client.call("/v1/tasks/tasks_ready")).text();
+  const deliveries = await (await client.call(`/v1/tasks/deliveries/${id}`)).text();
   await listen.stop();
 
   assert.ok(sent !== undefined && shown !== undefined);
@@ -163,33 +139,54 @@ test("sends a pingback with its query to the given path, and its own URL in a he
   assert.deepEqual({ method, headers: alike, rawBody }, exact(sent));
   assert.deepEqual([shown.url, url], [sent.url.replace("/done", "/p"), receiver.url(sent.url)]);
   assert.ok(await verifyPingback(url, signature, account.secret));
-  assert.match(listen.stdout, / pingback .+; X-Signature is valid over the original URL\n$/);
+  assert.match(listen.stdout, / pingback .+valid/);
+  assert.ok(ready.includes(id));
+  assert.equal(deliveries.match(/"outcome":/g)?.length, 1);
 });
 
-test("sends bodies that the timeline leaves out, and attempts that reached nobody", async (t) => {
+test("forwards long bodies and attempts to unreachable receivers, and reports a failing local receiver", async (t) => {
   const setup = await setUp(t);
   const { client, receiver, local } = setup;
   const nobody = `http://127.0.0.1:${await findFreePort()}/`;
-  const listen = await startListen(t, setup);
+  local.answerNext({ kind: "close" }, { kind: "status", status: 503 });
+  const listen = await startListen(t, setup, { more: ["--json"] });
 
-  await client.post({ type: "a", input: "ш".repeat(70_000), postback_url: receiver.url("/") });
-  const [sent] = await receiver.waitFor(1);
-  const [large] = await local.waitFor(1);
+  for (const path of ["/1", "/2"]) {
+    await client.post({ type: "a", postback_url: receiver.url(path) });
+    await local.next();
+  }
+  await client.post({ type: "a", input: "ш".repeat(70_000), postback_url: receiver.url("/3") });
+  const sent = await receiver.waitFor(3);
+  const large = await local.next();
   const id = await client.post({ type: "a", postback_url: nobody });
-  await local.waitFor(4);
+  await local.waitFor(6);
   await listen.stop();
 
-  assert.ok(sent !== undefined && large !== undefined);
-  assert.deepEqual(exact(large), exact(sent));
+  assert.deepEqual(exact(large), exact(sent[2] ?? assert.fail()));
   const attempts = [1, 2, 3].map((number) => `${id}-postback ${number}`);
-  assert.deepEqual(attemptsAt(local).slice(1), attempts);
-  assert.equal(listen.stdout.match(/X-Signature is valid/g)?.length, 4);
+  assert.deepEqual(attemptsAt(local).slice(3), attempts);
+  const lines = listen.stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    lines.map(({ event, kind, http_status: status }) => [event, kind, status]),
+    [null, 503, 204, 204, 204, 204].map((status) => ["forwarded", "postback", status]),
+  );
+  for (const { signature } of lines) assert.deepEqual(signature, { valid: true, reasons: [] });
 });
 
-test("goes on through a kill of the daemon: nothing twice, nothing missed, in the order of each delivery", async (t) => {
-  const setup = await setUp(t);
-  const { client, receiver, local, daemon } = setup;
-  const listen = await startListen(t, setup);
+test("continues after a kill of the daemon: each attempt once, in the order of its delivery", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "postbackd.toml"), tomlOf("1s"));
+  const account = await createTestAccount(join(cwd, "postbackd.db"));
+  const port = await findFreePort();
+  const start = (): Program => startProgram(t, ["start", "--port", String(port)], { cwd });
+  const daemon = start();
+  const { url } = await daemon.ready;
+  const client = taskClient({ url, key: account.key });
+  const [receiver, local] = [await startReceiver(t), await startReceiver(t)];
+  const listen = await startListen(t, { url, account, local });
   const gate = createGate();
   const reply = { kind: "status", status: 204 } as const;
   receiver.answerNext({ kind: "held", until: gate.opened, reply });
@@ -200,22 +197,19 @@ test("goes on through a kill of the daemon: nothing twice, nothing missed, in th
   await daemon.exit;
   await listen.says("no usable answer");
   receiver.answerNext({ kind: "status", status: 500 });
-  await startDaemon(t, setup).ready;
+  await start().ready;
   await local.waitFor(3);
   const last = await client.post({ type: "a", postback_url: receiver.url("/last") });
   await local.waitFor(4);
   gate.open();
   await listen.stop();
 
-  assert.deepEqual(attemptsAt(local), [
-    ...[1, 2, 3].map((number) => `${held}-postback ${number}`),
-    `${last}-postback 1`,
-  ]);
+  const attempts = [1, 2, 3].map((number) => `${held}-postback ${number}`);
+  assert.deepEqual(attemptsAt(local), [...attempts, `${last}-postback 1`]);
   assert.deepEqual(local.requests.map(exact), receiver.requests.map(exact));
-  assert.match(listen.stderr, /answers again/);
 });
 
-test("begins with what starts from now on, retries of earlier failures and old tasks that are sent again included", async (t) => {
+test("forwards only attempts that start later, including retries and redeliveries of older tasks", async (t) => {
   const setup = await setUp(t, { retryAfter: "1h" });
   const { client, receiver, local } = setup;
   const old = await client.post({ type: "a", postback_url: receiver.url("/old") });
@@ -235,39 +229,7 @@ test("begins with what starts from now on, retries of earlier failures and old t
   assert.deepEqual(local.requests.map(exact), receiver.requests.slice(2).map(exact));
 });
 
-test("changes nothing: the task stays ready, and its deliveries are as they were", async (t) => {
-  const setup = await setUp(t);
-  const { client, receiver, local } = setup;
-  await startListen(t, setup);
-
-  const id = await client.post({ type: "a", postback_url: receiver.url("/") });
-  await local.waitFor(1);
-  const ready = await (await client.call("/v1/tasks/tasks_ready")).text();
-  const deliveries = await (await client.call(`/v1/tasks/deliveries/${id}`)).text();
-
-  assert.ok(ready.includes(id));
-  assert.equal(deliveries.match(/"outcome":/g)?.length, 1);
-  assert.equal(receiver.requests.length, 1);
-});
-
-test("says that the receiver does not answer, and goes on", async (t) => {
-  const setup = await setUp(t);
-  const { client, receiver, local } = setup;
-  local.answerNext({ kind: "close" }, { kind: "status", status: 503 });
-  const listen = await startListen(t, setup);
-
-  for (const path of ["/1", "/2", "/3"]) {
-    await client.post({ type: "a", postback_url: receiver.url(path) });
-    await local.next();
-  }
-  await listen.stop();
-
-  const answers = [...listen.stdout.matchAll(/attempt 1: (.+?);/g)].map(([, answer]) => answer);
-  assert.match(answers[0] ?? "", /^no answer: /);
-  assert.equal(answers[1], "answered 503");
-});
-
-test("sends only webhooks of the type and the tag that are asked for", async (t) => {
+test("--type and --tag select the forwarded webhooks", async (t) => {
   const setup = await setUp(t);
   const { client, receiver, local } = setup;
   const listen = await startListen(t, setup, { more: ["--type", "b", "--tag", "mine"] });
@@ -282,11 +244,11 @@ test("sends only webhooks of the type and the tag that are asked for", async (t)
   assert.deepEqual(attemptsAt(local), [`${wanted}-postback 1`]);
 });
 
-test("follows a rotation of the secret, with both signatures while it lasts", async (t) => {
+test("forwards both signatures during a rotation of the secret", async (t) => {
   const setup = await setUp(t);
-  const { client, receiver, local, account, cwd } = setup;
+  const { client, receiver, local, account, file } = setup;
   const listen = await startListen(t, setup);
-  const rotated = await runProgram(t, ["admin", "secret", "rotate", account.login], { cwd });
+  const rotated = await runProgram(t, ["admin", "secret", "rotate", account.login, "--db", file]);
   assert.equal(rotated.code, 0, rotated.stderr);
 
   await client.post({ type: "a", postback_url: receiver.url("/") });
@@ -296,16 +258,12 @@ test("follows a rotation of the secret, with both signatures while it lasts", as
 
   assert.ok(shown[0]?.headers["x-signature-next"] !== undefined);
   assert.deepEqual(shown.map(exact), sent.map(exact));
-  assert.match(
-    listen.stderr,
-    /the webhook secret changed\n.+webhook secret: whsec_\S+, next: whsec_/,
-  );
+  assert.match(listen.stderr, /whsec_\S+, next: whsec_/);
 });
 
-test("ends with a sentence when the daemon does not know the key", async (t) => {
+test("ends with 40100 for an unknown key, without the key", async (t) => {
   const { url, local } = await setUp(t);
-  const cwd = temporaryFolder(t);
-  const other = await createTestAccount(join(cwd, "other.db"), "other");
+  const other = await createTestAccount(join(temporaryFolder(t), "other.db"), "other");
 
   const args = ["listen", "--url", url, "--forward-to", local.url("/"), "--key", other.key];
   const finished = await runProgram(t, args);

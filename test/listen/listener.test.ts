@@ -35,10 +35,10 @@ const STARTED = "2030-01-31T09:00:01.000Z";
 
 type Api = ListenerDeps["api"];
 
-/** The answer of a daemon to a request for attempts. */
+/** The response to a request for attempts. */
 type Page = readonly ListedAttempt[] | Error;
 
-/** Listens to a daemon that answers what a test says, until there is no page left; gives all that was reported. */
+/** Listens to a scripted daemon until its last page, and returns all reports. */
 async function listenTo(
   t: TestContext,
   {
@@ -118,7 +118,7 @@ function delivery(): TimelineDelivery {
   return { kind: "pingback", url: URL, request } as unknown as TimelineDelivery;
 }
 
-test("forwards what is scheduled as soon as it has started, and before the attempt that follows it", async (t) => {
+test("forwards a scheduled attempt at its start, and before the next attempt", async (t) => {
   const events = await listenTo(t, {
     scheduled: [attempt("x", 1, null)],
     pages: [[attempt("x", 2, STARTED), attempt("y", 1, STARTED)], []],
@@ -128,7 +128,7 @@ test("forwards what is scheduled as soon as it has started, and before the attem
   assert.deepEqual(events, ["secrets", "x1", "x2", "y1"]);
 });
 
-test("asks again for what has not started, and forwards it once", async (t) => {
+test("reads a scheduled attempt again until its start, and forwards it once", async (t) => {
   let asked = 0;
   const events = await listenTo(t, {
     pages: [[attempt("x", 1, null)], [], [], [], [], [], [], []],
@@ -138,7 +138,7 @@ test("asks again for what has not started, and forwards it once", async (t) => {
   assert.deepEqual([events, asked], [["secrets", "x1"], 3]);
 });
 
-test("forgets a scheduled attempt whose task was erased, whatever stands in its place", async (t) => {
+test("forgets a scheduled attempt whose task was erased, although its place has another attempt", async (t) => {
   const events = await listenTo(t, {
     scheduled: [attempt("x", 1, null)],
     pages: [[], [], [], [], []],
@@ -148,7 +148,7 @@ test("forgets a scheduled attempt whose task was erased, whatever stands in its 
   assert.deepEqual(events, ["secrets"]);
 });
 
-test("goes on where it stood when the daemon is away in the middle of a page, and says so once", async (t) => {
+test("continues in the middle of a page after an outage, and reports the outage once", async (t) => {
   const gone = new DaemonUnreachable("connection refused");
   const events = await listenTo(t, {
     pages: [gone, gone, [attempt("x", 1, STARTED), attempt("y", 1, STARTED)], []],
