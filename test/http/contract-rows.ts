@@ -348,6 +348,7 @@ export const CLUSTER_KINDS: readonly Kind[] = [
     rows: otherAccount,
   },
   { rule: "an entity tag in If-None-Match is 304, another one is 200", rows: conditional },
+  { rule: "missing and refused credentials are 401xx, ignored if public", rows: credentials },
 ];
 
 /** The account has used up its limit of one request per minute. */
@@ -366,7 +367,6 @@ export const REQUEST_KINDS: readonly Kind[] = [
     ...{ rule: "an invalid query value is 40000 and is never clamped", rows: badValue },
     hasOwnSentences: true,
   },
-  { rule: "missing and refused credentials are 401xx, ignored if public", rows: credentials },
   { rule: "no Host header or two of them are 40000", rows: hosts },
   {
     rule: "a repeated header is refused if it is read, other headers change nothing",

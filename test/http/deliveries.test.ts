@@ -3,13 +3,12 @@ import { test } from "node:test";
 
 import type { FieldsOf } from "../../src/api/operations.ts";
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
-import { clusterTest } from "../helpers/cluster-test.ts";
 import { openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
-import { createGate, startReceiver } from "../helpers/receiver.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
 type ShownDelivery = FieldsOf<"GET /v1/tasks/deliveries/:id">["deliveries"][number];
@@ -21,7 +20,6 @@ function path(operation: "deliveries" | "redeliver", id: string): string {
 }
 
 function shown({ body }: Answer): readonly ShownDelivery[] {
-  // The shape is the contract's; a test that reads a field that is not there fails by itself.
   return (body as { readonly deliveries: readonly ShownDelivery[] }).deliveries;
 }
 
@@ -67,43 +65,13 @@ test("a delivered attempt shows every field of the contract", async (t) => {
   const [attempt, ...more] = attempts;
   assert.deepEqual(more, []);
   const { phases, response_excerpt: excerpt, ...rest } = attempt ?? {};
+  const now = "2030-01-31T09:00:00.000Z";
   assert.deepEqual(rest, {
-    number: 1,
-    due_at: "2030-01-31T09:00:00.000Z",
-    started_at: "2030-01-31T09:00:00.000Z",
-    ended_at: "2030-01-31T09:00:00.000Z",
-    outcome: "delivered",
-    http_status: 204,
-    error: null,
-    address: "127.0.0.1",
-    refusal: null,
+    ...{ number: 1, due_at: now, started_at: now, ended_at: now, outcome: "delivered" },
+    ...{ http_status: 204, error: null, address: "127.0.0.1", refusal: null },
   });
   assert.deepEqual(Object.keys(phases ?? {}), ["dns_ms", "connect_ms", "tls_ms", "first_byte_ms"]);
   assert.equal(typeof excerpt, "string");
-});
-
-test("redeliver makes a scheduled attempt due now", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const receiver = await startReceiver(t);
-  receiver.answer({ kind: "status", status: 500 });
-  const daemon = await startTestDaemon(t, { clock });
-  const id = await postOne(daemon, { postback_url: receiver.url() });
-  await daemon.daemon.idle();
-  const [scheduled] = await list(daemon, id);
-  assert.equal(scheduled?.state, "scheduled");
-  assert.equal(scheduled.next_attempt_at, new Date(NOW + MINUTE_MS).toISOString());
-  assert.equal(scheduled.attempts.length, 2);
-  receiver.answer({ kind: "status", status: 200 });
-
-  const answer = await again(daemon, id);
-  await daemon.daemon.idle();
-
-  assert.equal(answer.code, 20000);
-  const [delivered] = await list(daemon, id);
-  assert.equal(delivered?.state, "delivered");
-  // The retry that waited was made early: it is the second of its series.
-  const attempts = receiver.requests.map(({ headers }) => headers["x-attempt"]);
-  assert.deepEqual(attempts, ["1", "2"]);
 });
 
 test("redeliver starts a fresh series with the same id and a new signature", async (t) => {
@@ -139,56 +107,6 @@ test("redeliver starts a fresh series with the same id and a new signature", asy
   const deliveries = await list(daemon, id);
   const numbers = deliveries.map(({ attempts }) => attempts.map(({ number }) => number));
   assert.deepEqual(numbers, [[1], [1, 1]]);
-});
-
-test("redeliver judges a refused target again", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const receiver = await startReceiver(t);
-  const first = await startTestDaemon(t, { clock });
-  const id = await postOne(first, {
-    type: "echo",
-    start_at: "2030-01-31T09:01:00Z",
-    postback_url: receiver.url(),
-  });
-  await first.daemon.stop();
-  // The operator takes the target off the list before the task ends.
-  const { folder, account } = first;
-  const strict = await startTestDaemon(t, {
-    clock,
-    folder,
-    account,
-    toml: "[webhooks]\nallow = []\n",
-  });
-  clock.jump(MINUTE_MS);
-  await strict.daemon.idle();
-  const [refused] = await list(strict, id);
-  await strict.daemon.stop();
-  const open = await startTestDaemon(t, { clock, folder, account });
-
-  await again(open, id);
-  await open.daemon.idle();
-
-  assert.equal(refused?.state, "refused");
-  assert.equal(refused.attempts[0]?.["outcome"], "refused");
-  assert.match(JSON.stringify(refused.attempts[0]?.["refusal"]), /"host":"127\.0\.0\.1".*"rule":"/);
-  assert.equal((await list(open, id))[0]?.state, "delivered");
-  assert.equal(receiver.requests.length, 1);
-});
-
-clusterTest("redeliver leaves an attempt in flight alone", async (t) => {
-  const receiver = await startReceiver(t);
-  const gate = createGate();
-  receiver.answer({ kind: "held", until: gate.opened, reply: { kind: "status", status: 200 } });
-  const daemon = await startTestDaemon(t);
-  const id = await postOne(daemon, { postback_url: receiver.url() });
-  await receiver.next();
-
-  const answer = await again(daemon, id);
-  gate.open();
-  await daemon.daemon.idle();
-
-  assert.equal(shown(answer)[0]?.state, "in_flight");
-  assert.equal(receiver.requests.length, 1);
 });
 
 test("a task that is queued, cancelled or refused has no deliveries", async (t) => {
@@ -284,10 +202,7 @@ test("an account at its limit of bytes redelivers nothing", async (t) => {
   const refused = await again(daemon, id);
 
   assert.equal(refused.code, 50700);
-  assert.match(
-    refused.body.errors?.[0]?.detail ?? "",
-    /may have 600 bytes of tasks.* it has \d+, and each attempt adds some\..*admin account limit tester --bytes SIZE/,
-  );
+  assert.match(refused.body.errors?.[0]?.detail ?? "", /600 bytes.* --bytes SIZE/);
   await daemon.daemon.idle();
   assert.equal(receiver.requests.length, 1);
   await allow(null);

@@ -145,18 +145,9 @@ test("other preferences are ignored on any line and within quotes", async (t) =>
     assert.equal(answer.header("preference-applied"), null, prefer);
   }
   const seven: readonly (readonly string[])[] = [
-    ["wait=7"],
-    ["WAIT=7"],
-    ['wait="7"'],
-    ["wait = 7"],
-    ["wait=007"],
-    ["wait=7; foo=bar"],
-    ["respond-async, wait=7"],
-    ["respond-async", "wait=7"],
-    ["return=minimal;x", "foo", "wait=7"],
-    ["wait=7", "wait=9"],
-    ["wait=7, wait=61"],
-    ['foo="a, wait=61", wait=7'],
+    ...[["wait=7"], ["WAIT=7"], ['wait="7"'], ["wait = 7"], ["wait=007"], ["wait=7; foo=bar"]],
+    ...[["respond-async, wait=7"], ["respond-async", "wait=7"], ["wait=7", "wait=9"]],
+    ...[["wait=7, wait=61"], ['foo="a, wait=61", wait=7'], ["return=minimal;x", "foo", "wait=7"]],
   ];
   for (const prefer of seven) {
     const waiting = await startWaiting({ clock, daemon }, waitFor(id, ...prefer));
