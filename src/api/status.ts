@@ -13,15 +13,14 @@ export const STATUS_REASONS = {
   40100:
     "The header is missing or malformed, the key is unknown, login and key do not belong together, or the session is over.",
   40101: "The key, or the worker's token, was revoked.",
-  40102:
-    "The operator has disabled the account: its tasks and webhooks are held until it is enabled.",
-  40300: "The request came over plain HTTP where HTTPS is served.",
+  40102: "The operator has disabled the account: its tasks and webhooks are suspended.",
+  40300: "The request came over plain HTTP, but HTTPS is required.",
   40301:
-    "A worker's token asks for a type that it is not for; an account asks for what is the operator's; or a browser's " +
-    "request comes from another site, or by a host name that is not the daemon's.",
-  40400: "There is no such path, key, account or access request.",
+    "A worker's token is not for this type, the operation needs the operator's session, or a browser's request comes " +
+    "from another site or under an unknown host name.",
+  40400: "The path, key, account or access request does not exist.",
   40401: "The account has no task of this id.",
-  40403: "There is no task of this id any more: it is older than results are kept.",
+  40403: "The task was erased: it is older than the retention period.",
   40500: "The path does not have this method; `Allow` lists those that it has.",
   40501: "A field breaks its rule. On a task: it was refused, and its neighbours were not.",
   40502: "The body is empty, or an array without tasks.",
@@ -40,8 +39,8 @@ export const STATUS_REASONS = {
   50000: "A fault of the daemon; its log has the request's id.",
   50010: "On a task: its runner failed; `error` says how.",
   50300:
-    "The daemon is stopping or has too much to read at once, or its database cannot be read or written. Nothing was " +
-    "done, except where `errors` says that this is not known: then repeat a task_post with its Idempotency-Key.",
+    "The daemon is stopping or overloaded, or its database cannot be read or written. Nothing was done, unless `errors` " +
+    "states that the outcome is unknown: then repeat a task_post with its Idempotency-Key.",
   50401: "On a task: it ran past its timeout.",
   50402: "On a task: it waited in the queue for too long without being started.",
   50700:

@@ -103,7 +103,7 @@ export const SETTINGS = {
     flag: "no-notify",
     isOffFlag: true,
     flagDescription:
-      "Send no notifications through the server, and hear none: for a pooler that passes none on",
+      "Neither send nor receive notifications through PostgreSQL: for a pooler without LISTEN",
     default: true,
     description: "Notify other nodes of work immediately; without it they poll once a second",
   }),
@@ -180,11 +180,11 @@ export const SETTINGS = {
     }),
     queueDays: setting("limits.queue_days", integerBetween(1, 36_500), {
       default: 30,
-      description: "Days that a task may wait to be started while the daemon runs; then it fails",
+      description: "Days that a task may wait in the queue while the daemon runs; then it fails",
     }),
     writeBacklog: setting("limits.write_backlog", integerBetween(256, 1_000_000), {
       default: 10_000,
-      description: "Writes that may wait for the disk; beyond it new tasks are answered 50300",
+      description: "Writes that may wait for the disk; beyond it, new tasks get 50300",
     }),
     /** For each account without limits of its own. */
     account: {
@@ -232,7 +232,7 @@ export const SETTINGS = {
     }),
     sendTimeoutMs: setting("limits.send_timeout", DURATION, {
       default: "30s",
-      description: "Time after which a client that reads nothing of an answer is cut off",
+      description: "Time after which a client that reads nothing of a response is disconnected",
     }),
     diskFreeBytes: setting("limits.disk_free", sizeBetween(0, 2 ** 50), {
       default: "128MiB",
@@ -246,23 +246,22 @@ export const SETTINGS = {
   backup: {
     schedule: setting("backup.schedule", SCHEDULE, {
       default: null,
-      description:
-        "When the daemon copies its file, in UTC, as a crontab says it; never unless given",
+      description: "When the daemon makes a backup, as in a crontab, in UTC; by default never",
     }),
     folder: setting("backup.folder", PATH, {
       default: null,
-      description: "Folder of those copies; backups beside the database unless given",
+      description: "Folder of the scheduled backups; by default backups next to the database",
     }),
     keep: setting("backup.keep", integerBetween(1, 10_000), {
       default: 14,
-      description: "Copies that are kept in it; the oldest go first",
+      description: "Scheduled backups to keep; the oldest are removed first",
     }),
   },
   metrics: {
     listen: setting("metrics.listen", LISTEN_ADDRESS, {
       flag: "metrics",
       default: null,
-      description: "Address to serve /metrics on, to all who reach it; off unless given",
+      description: "Address that serves /metrics without a key; by default off",
     }),
     token: setting("metrics.token", SHOWN_METRICS_TOKEN, {
       mayBeInFile: true,
@@ -280,7 +279,7 @@ export const SETTINGS = {
     secret: setting("events.secret", EVENTS_SECRET, {
       mayBeInFile: true,
       default: null,
-      description: "Secret that signs these webhooks, whsec_ and the Base64 of 32 random bytes",
+      description: "Secret that signs the alerts: whsec_ and the Base64 of 32 random bytes",
     }),
   },
   log: {
