@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import type { NewTask } from "../../src/domain/task/task.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { NewRedeliveryOrder, Store } from "../../src/store/store.ts";
+import type { NewRedeliveryOrder } from "../../src/store/store.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
@@ -19,18 +18,9 @@ import {
   newTask,
   seedAccount,
 } from "../helpers/store.ts";
+import { atStore } from "../http/session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-
-/** Acts on the live file as the command line does. */
-async function asOperator<Value>(file: string, act: (store: Store) => Promise<Value>) {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
-  try {
-    return await act(store);
-  } finally {
-    await store.close();
-  }
-}
 
 /** Places a bulk redelivery of all ended deliveries. */
 async function order(
@@ -38,7 +28,7 @@ async function order(
   overrides: Partial<NewRedeliveryOrder>,
 ): Promise<NewRedeliveryOrder> {
   const given = newOrder(overrides);
-  await asOperator(file, (store) => placeOrder(store, given));
+  await atStore(file, (store) => placeOrder(store, given));
   return given;
 }
 
@@ -86,7 +76,7 @@ test("a bulk redelivery sends at its rate as new series, and the log holds no UR
     new Set(receiver.requests.map(({ headers }) => headers["x-attempt"])),
     new Set(["1"]),
   );
-  const [shown] = await asOperator(daemon.file, (store) =>
+  const [shown] = await atStore(daemon.file, (store) =>
     store.listRedeliveryOrders({ login: null, limit: 9 }),
   );
   assert.deepEqual([shown?.redelivered, shown?.endedAt], [25, clock.now() - 1000]);
@@ -100,7 +90,7 @@ const SEEDED = 60;
 /** Makes a file in which {@link SEEDED} deliveries to the receiver were given up. */
 async function seedGivenUp(file: string, receiver: Receiver): Promise<readonly NewTask[]> {
   const host = `${receiver.host}:${receiver.port}`;
-  return asOperator(file, async (store) => {
+  return atStore(file, async (store) => {
     const accountId = await seedAccount(store);
     const tasks = Array.from({ length: SEEDED }, (_, i) =>
       newTask({ postback: { url: receiver.url(`/${i}`), host } }),
@@ -137,12 +127,12 @@ test("a bulk redelivery that kill -9 interrupts begins one new series for each d
   while (counts(receiver).length < SEEDED) await receiver.waitFor(receiver.requests.length + 1);
   await program.stop();
 
-  const [shown] = await asOperator(file, (store) =>
+  const [shown] = await atStore(file, (store) =>
     store.listRedeliveryOrders({ login: null, limit: 9 }),
   );
   assert.deepEqual([shown?.id, shown?.redelivered], [given.id, SEEDED]);
   for (const { id } of tasks) {
-    const found = await asOperator(file, (store) => store.findTaskDeliveries(id));
+    const found = await atStore(file, (store) => store.findTaskDeliveries(id));
     const [delivery] = found?.deliveries ?? [];
     assert.equal(delivery?.state, "delivered");
     // An interrupted attempt is sent again within its series.

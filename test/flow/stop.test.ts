@@ -76,12 +76,9 @@ async function startAndStop(
 const parts: Readonly<Record<string, (t: TestContext) => void>> = {
   "the streams of events": (t) => void t.mock.method(LiveFeed.prototype, "close", boom),
   "the drain of the engine": (t) => void t.mock.method(Engine.prototype, "drain", boom),
-  "a part of the engine": (t) =>
-    void t.mock.method(DeliveryDispatcher.prototype, "drain", boom, { times: 1 }),
   "the wait for the engine": (t) =>
     void t.mock.method(Engine.prototype, "quiet", async () => boom(), { times: 1 }),
   "the last reading of the clocks": (t) => void t.mock.method(Sweeper.prototype, "close", boom),
-  "the engine's connections": (t) => void t.mock.method(Engine.prototype, "close", boom),
   "the last use of keys": (t) => void t.mock.method(UsageNotes.prototype, "write", boom),
 };
 for (const [part, sabotage] of Object.entries(parts)) {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import type { Envelope, TestAccount, TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
+import { atStore } from "../http/session-requests.ts";
 import { IDN_HOST_ENCODED } from "./matrix.ts";
 import { OWN_ADDRESS } from "./peer-process.ts";
 
@@ -65,14 +65,10 @@ async function enterPhase(
   { phase, next }: { readonly phase: Phase; readonly next: string },
 ): Promise<Signers> {
   if (phase === "normal") return { current: account.secret, next: null };
-  // As `admin secret` does it: from another process, while the daemon serves.
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
   const { login } = account;
-  const outcome =
-    phase === "rotating"
-      ? await store.rotateSecret({ login, next })
-      : await store.finishRotation({ login });
-  await store.close();
+  const outcome = await atStore(file, (store) =>
+    phase === "rotating" ? store.rotateSecret({ login, next }) : store.finishRotation({ login }),
+  );
   assert.equal(outcome, phase);
   return phase === "rotating" ? { current: account.secret, next } : { current: next, next: null };
 }

@@ -7,10 +7,9 @@ import { after, before, describe, test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { exchange } from "../helpers/raw-http.ts";
+import { atStore } from "../http/session-requests.ts";
 import { reasonToSkip, startReceiverProcess } from "./receiver-process.ts";
 import type { Language, ReceiverProcess } from "./receiver-process.ts";
 
@@ -107,9 +106,9 @@ function describeGenuine(start: Start): void {
     const receivers = await Promise.all(secrets.map((each) => start(t, each)));
 
     assert.deepEqual(await statusesOf(daemon, receivers), [200, 200, 401]);
-    await withStore(daemon, (store) => store.rotateSecret({ login, next }));
+    await atStore(daemon.file, (store) => store.rotateSecret({ login, next }));
     assert.deepEqual(await statusesOf(daemon, receivers), [200, 200, 200]);
-    await withStore(daemon, (store) => store.finishRotation({ login }));
+    await atStore(daemon.file, (store) => store.finishRotation({ login }));
     assert.deepEqual(await statusesOf(daemon, receivers), [401, 200, 200]);
   });
 }
@@ -305,17 +304,4 @@ async function statusesOf(
     assert.deepEqual([second, others], [first, []]);
     return first;
   });
-}
-
-/** Opens the daemon's file as a command of the operator does. */
-async function withStore(
-  { file }: TestDaemon,
-  act: (store: Store) => Promise<unknown>,
-): Promise<void> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1 });
-  try {
-    await act(store);
-  } finally {
-    await store.close();
-  }
 }
