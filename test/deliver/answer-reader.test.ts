@@ -201,53 +201,57 @@ for (const [what, text] of [
   });
 }
 
+const CHUNKED = "Transfer-Encoding: chunked\r\n\r\n";
+
 for (const [what, text] of [
   ["one field of 17 KiB", `X-More: ${"m".repeat(17 * 1024)}\r\n\r\nok`],
   ["fields of 17 KiB", `${"X-More: more\r\n".repeat(1300)}\r\nok`],
+  ["an invalid chunk size", `${CHUNKED}x\r\n`],
+  ["a chunk size of nine digits", `${CHUNKED}100000000\r\n`],
+  ["a chunk longer than its size", `${CHUNKED}1\r\nab\r\n0\r\n\r\n`],
+  ["a chunk extension of 5 KB", `${CHUNKED}1;${"a".repeat(5000)}\r\na\r\n0\r\n\r\n`],
+  ["a trailer of 200 lines", `${CHUNKED}0\r\n${"A: b\r\n".repeat(200)}\r\n`],
+  ["a chunk size line that ends with LF alone", `${CHUNKED}1\na\r\n0\r\n\r\n`],
 ] as const) {
-  test(`a response with ${what} keeps its status, and its body is not read`, () => {
+  test(`a response with ${what} keeps its status and is cut`, () => {
     for (const size of [text.length, 1000]) {
-      const reader = readAll(inPieces(`HTTP/1.1 200 OK\r\nRetry-After: 7\r\n${text}`, size));
+      const reader = readAll(inPieces(`HTTP/1.1 200 OK\r\n${text}`, size));
 
       assert.equal(reader.head?.status, 200);
-      assert.equal(reader.head.retryAfter, "7");
-      assert.equal(reader.isOver, true);
-      assert.equal(reader.isComplete, false);
-      assert.equal(reader.excerpt(), "");
+      assert.deepEqual([reader.isOver, reader.isComplete], [true, false]);
     }
   });
 }
 
-for (const [what, text] of [
-  ["a status line without end", `HTTP/1.1 200 ${"O".repeat(17 * 1024)}`],
-  ["early hints of 17 KiB", `HTTP/1.1 103 Hints\r\nX-More: ${"m".repeat(17 * 1024)}`],
-] as const) {
-  test(`${what} makes a response oversized`, () => {
-    assert.equal(readText(text).fault, "oversized");
-    assert.equal(readAll(inPieces(text, 1000)).fault, "oversized");
-  });
-}
+const NO_RESPONSES = {
+  oversized: [
+    `HTTP/1.1 200 ${"O".repeat(17 * 1024)}`,
+    `HTTP/1.1 103 Hints\r\nX-More: ${"m".repeat(17 * 1024)}`,
+  ],
+  malformed: [
+    "SSH-2.0-",
+    "<html>",
+    "220 mail.example.com ESMTP\r\n",
+    "HTTP/2",
+    "HTTP/1.1 2x\r\n",
+    "HTTP/1.1 99 Low\r\nA: b",
+    "HTTP/1.1 2000 High\r\n\r\n",
+    "HTTP/2.0 200 OK\r\n\r\n",
+    "HTTP/1.1 200OK\r\n\r\n",
+    "HTTP/1.1\t200 OK\r\n\r\n",
+    "HTTP/1.1 200 O\0K\r\n\r\n",
+    "HTTP/1.1 200 OK\rA: b\r\n\r\n",
+    "ICY 200 OK\r\n\r\n",
+  ],
+};
 
-for (const beginning of [
-  "SSH-2.0-",
-  "<html>",
-  "HTTP/2",
-  "HTTP/1.1 2x",
-  "HTTP/1.1 99 Low\r\nA: b",
-  "HTTP/1.1 2000 High\r\n\r\n",
-  "220 mail.example.com ESMTP\r\n",
-  "HTTP/2.0 200 OK\r\n\r\n",
-  "HTTP/1.1 200OK\r\n\r\n",
-  "HTTP/1.1\t200 OK\r\n\r\n",
-  "HTTP/1.1 200 O\0K\r\n\r\n",
-  "HTTP/1.1 200 OK\rA: b\r\n\r\n",
-  "ICY 200 OK\r\n\r\n",
-]) {
-  test(`${JSON.stringify(beginning)} is malformed before the end of its head`, () => {
-    assert.equal(
-      readText(`${beginning}${beginning.includes("2x") ? "\r\n" : ""}`).fault,
-      "malformed",
-    );
+for (const [fault, beginnings] of Object.entries(NO_RESPONSES)) {
+  test(`bytes that are not a response are ${fault} before the end of a head`, () => {
+    for (const text of beginnings) {
+      for (const size of [text.length, 1000]) {
+        assert.equal(readAll(inPieces(text, size)).fault, fault, text.slice(0, 40));
+      }
+    }
   });
 }
 
@@ -265,23 +269,6 @@ test("a connection stays open only after a response with a known end and no byte
   assert.equal(readText(`${old}\r\n`).head?.staysOpen, false);
   assert.equal(readText(`${old}Connection: keep-alive\r\n\r\n`).head?.staysOpen, true);
 });
-
-for (const [what, body] of [
-  ["an invalid size", "x\r\n"],
-  ["a size of nine digits", "100000000\r\n"],
-  ["data longer than its size", "1\r\nab\r\n0\r\n\r\n"],
-  ["an extension of 5 KB", `1;${"a".repeat(5000)}\r\na\r\n0\r\n\r\n`],
-  ["a trailer of 200 lines", `0\r\n${"A: b\r\n".repeat(200)}\r\n`],
-  ["a size line that ends with LF alone", "1\na\r\n0\r\n\r\n"],
-] as const) {
-  test(`a chunked body with ${what} is cut`, () => {
-    const reader = readText(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`);
-
-    assert.equal(reader.head?.status, 200);
-    assert.equal(reader.isComplete, false);
-    assert.equal(reader.isOver, true);
-  });
-}
 
 test("chunks of one byte are read up to the length of an excerpt", () => {
   const reader = readText("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
