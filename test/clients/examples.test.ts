@@ -72,7 +72,7 @@ for (const language of [PYTHON, GO]) {
     });
   });
 
-  test(`docs/guides/js-client.md says how the client in ${language.name} is run`, () => {
+  test(`the guide of the client links the client in ${language.name}`, () => {
     const text = readFileSync(join(ROOT, "docs", "guides", "js-client.md"), "utf8");
 
     assert.ok(text.includes(`[${language.file}](../../${language.file})`), language.file);

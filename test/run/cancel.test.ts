@@ -13,10 +13,11 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const COMPLETED: RunOutcome = { kind: "completed", resultText: "1" };
 
-/** A run that ends when the test says so. */
+/** A run that the test ends. */
 interface Run {
   readonly id: string;
   readonly signal: AbortSignal;
+  readonly report: (progress: TaskProgress) => void;
   readonly end: (outcome: RunOutcome) => void;
 }
 
@@ -24,23 +25,24 @@ function newTask(seq: number): ClaimedTask {
   return newClaimedTask({ seq, id: `task-${seq}` });
 }
 
-/** A dispatcher of one type, whose claims and runs end when the test says so. */
+/** A dispatcher of one type, whose claims and runs the test ends. */
 function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
   const runs: Run[] = [];
   const claims: ((tasks: readonly ClaimedTask[]) => void)[] = [];
   const written: string[] = [];
   const runner: Runner = {
     concurrency,
-    run: ({ id }, { signal }) => new Promise((resolve) => runs.push({ id, signal, end: resolve })),
+    run: ({ id }, options) => new Promise((end) => runs.push({ id, ...options, end })),
   };
   const clock = createFakeClock({ now: 0 });
+  const progress = new Map<string, TaskProgress>();
   const dispatcher = new TaskDispatcher({
     ...{ log, clock, giveUp: new AbortController().signal },
     cluster: newLoneNode(clock),
     types: new Map([["hold", { runner, retries }]]),
     retentionMs: 1000,
     health: { noteRun() {} },
-    progress: new Map<string, TaskProgress>(),
+    progress,
     taskEnded: (id) => void written.push(`ended ${id}`),
     deliveriesDue: (lanes) => void written.push(`due ${lanes.map(({ host }) => host).join()}`),
     failed: (error) => assert.fail(String(error)),
@@ -62,15 +64,15 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     claims.shift()?.(tasks);
     await turn();
   };
-  return { dispatcher, runs, claims, written, claim };
+  return { dispatcher, runs, claims, written, claim, progress };
 }
 
-/** Lets everything that is settled take its effect. */
+/** Waits for the effects of settled promises. */
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test("a task that is cancelled while it is being claimed is not started, and its neighbours are", async () => {
+test("a task that is cancelled during its claim does not start, and other tasks of the claim start", async () => {
   const { dispatcher, runs, claim } = startDispatcher({ concurrency: 3 });
   dispatcher.wake();
   dispatcher.cancel("task-2");
@@ -82,7 +84,7 @@ test("a task that is cancelled while it is being claimed is not started, and its
   assert.ok(runs.every(({ signal }) => !signal.aborted));
 });
 
-test("a claim that brings nothing but a cancelled task leaves its place to the next one", async () => {
+test("a claim with only a cancelled task frees its slot", async () => {
   const { dispatcher, runs, claims, claim } = startDispatcher();
   dispatcher.wake();
   dispatcher.cancel("task-1");
@@ -96,7 +98,7 @@ test("a claim that brings nothing but a cancelled task leaves its place to the n
   );
 });
 
-test("an account that is disabled while it is claimed gets its tasks back not started, and its neighbours run", async () => {
+test("tasks of an account that is disabled during a claim are released, and other tasks run", async () => {
   const { dispatcher, runs, written, claim } = startDispatcher({ concurrency: 3 });
   dispatcher.wake();
   dispatcher.suspend(new Set([2]));
@@ -113,12 +115,12 @@ test("an account that is disabled while it is claimed gets its tasks back not st
   stopped?.end({ kind: "aborted" });
   await turn();
   assert.deepEqual(written, ["release 2"]);
-  // A later claim may bring it again: it has been enabled then.
+  // The account may be enabled before a later claim.
   await claim({ ...newTask(2), accountId: 2 });
   assert.equal(runs.at(-1)?.signal.aborted, false);
 });
 
-test("a run of a disabled account that ends by itself counts all the same", async () => {
+test("a run of a disabled account that ends by itself counts", async () => {
   const { dispatcher, runs, written, claim } = startDispatcher();
   dispatcher.wake();
   await claim(newTask(1));
@@ -129,7 +131,7 @@ test("a run of a disabled account that ends by itself counts all the same", asyn
   assert.deepEqual(written, ["completed 1", "ended task-1"]);
 });
 
-test("a cancel is remembered no longer than the claim that it met", async () => {
+test("a cancelling is forgotten with the claim that it met", async () => {
   const { dispatcher, runs, claim } = startDispatcher();
   dispatcher.wake();
   dispatcher.cancel("task-1");
@@ -141,7 +143,7 @@ test("a cancel is remembered no longer than the claim that it met", async () => 
   assert.equal(runs[0]?.signal.aborted, false);
 });
 
-test("a cancel is forgotten with the claims that it met, however many others begin before they have ended", async () => {
+test("a cancelling is forgotten with its claims, although other claims begin before their end", async () => {
   const { dispatcher, runs, claims, claim } = startDispatcher({ concurrency: 2 });
   dispatcher.wake();
   await claim(newTask(1), newTask(2));
@@ -159,7 +161,7 @@ test("a cancel is forgotten with the claims that it met, however many others beg
   );
 });
 
-test("cancelling a running task stops that run alone", async () => {
+test("the cancelling of a running task stops only its run", async () => {
   const { dispatcher, runs, claim } = startDispatcher({ concurrency: 2 });
   dispatcher.wake();
   await claim(newTask(1), newTask(2));
@@ -171,7 +173,7 @@ test("cancelling a running task stops that run alone", async () => {
   );
 });
 
-test("a cancelled run holds its place until it has ended, however it ends", async () => {
+test("a cancelled run holds its slot until its end, with every outcome", async () => {
   const failed: RunOutcome = { kind: "failed", message: "stopped", detail: {} };
   for (const outcome of [{ kind: "aborted" } as const, COMPLETED, failed]) {
     const { dispatcher, runs, claims, claim } = startDispatcher();
@@ -187,7 +189,7 @@ test("a cancelled run holds its place until it has ended, however it ends", asyn
   }
 });
 
-test("a stop ends cancelled runs with the others, and a cancel after it does no harm", async () => {
+test("an abort ends cancelled runs too, and a later cancelling has no effect", async () => {
   const { dispatcher, runs, claim, written } = startDispatcher({ concurrency: 2 });
   dispatcher.wake();
   await claim(newTask(1), newTask(2));
@@ -201,7 +203,7 @@ test("a stop ends cancelled runs with the others, and a cancel after it does no 
   await dispatcher.quiet();
 });
 
-test("after a drain it is idle as soon as nothing runs, whatever is still queued", async () => {
+test("after a drain the dispatcher is idle at the end of its runs, although tasks are queued", async () => {
   const { dispatcher, runs, claim } = startDispatcher();
   dispatcher.wake();
   await claim(newTask(1));
@@ -211,4 +213,27 @@ test("after a drain it is idle as soon as nothing runs, whatever is still queued
   runs[0]?.end(COMPLETED);
   await dispatcher.quiet();
   assert.equal(dispatcher.isIdle(), true);
+});
+
+test("the last progress of a run is known until its end, its cancelling or its abort", async () => {
+  const half = { progress: 0.5, note: null };
+  for (const outcome of [COMPLETED, { kind: "failed", message: "", detail: {} } as const, null]) {
+    const { dispatcher, runs, claim, progress } = startDispatcher();
+    dispatcher.wake();
+    await claim(newTask(1));
+    const [run] = runs;
+    assert(run !== undefined && progress.size === 0);
+    run.report({ progress: 0.1, note: "begun" });
+    run.report(half);
+    assert.deepEqual(progress.get("task-1"), half);
+    if (outcome === null) {
+      dispatcher.cancel("task-1");
+      progress.delete("task-1");
+    } else {
+      run.end(outcome);
+      await turn();
+    }
+    run.report(half);
+    assert.equal(progress.get("task-1"), undefined);
+  }
 });

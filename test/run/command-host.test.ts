@@ -13,12 +13,6 @@ import { completed, makeFolder, node, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";
 import { runOnce } from "./run-once.ts";
 
-const LOST = {
-  kind: "failed",
-  message: "The process that runs commands ended unexpectedly 5 times while it ran this task.",
-  detail: {},
-};
-
 /** A host that ends with the test. */
 function makeHost(
   t: TestContext,
@@ -44,12 +38,11 @@ test("a host runs commands of several runners, each with its own options", async
 
   const greeting = completed('"hello t-1"');
   const detail = { exit_code: 3, signal: null, stderr: "no\n" };
-  const failed = { kind: "failed", message: "The command exited with code 3.", detail };
-  assert.deepEqual(outcomes, [greeting, failed, greeting]);
+  assert.partialDeepStrictEqual(outcomes, [greeting, { kind: "failed", detail }, greeting]);
   assert.equal(greet.concurrency, 2);
 });
 
-test("a new host gets nothing of runners that a reload has replaced", async (t) => {
+test("a new host gets no runners that a reload has replaced", async (t) => {
   const log = join(await makeFolder(t), "messages");
   const host = makeHost(t, ["sh", "-c", 'tee "$0" | "$@"', log, ...commandHost]);
   for (const word of ["first", "second"]) makeRunner(host, sh(`echo '"${word}"'`));
@@ -88,14 +81,10 @@ test("a host passes on progress, and an abort", async (t) => {
 test("a host stops a command at its timeout", async (t) => {
   const outcome = await runOnce(makeRunner(makeHost(t), sh("exec sleep 1000"), 50));
 
-  assert.deepEqual(outcome, {
-    kind: "timed_out",
-    message: "The command ran past its timeout of 0.05 s and was stopped.",
-    detail: { exit_code: null, signal: "SIGTERM", stderr: "" },
-  });
+  assert.partialDeepStrictEqual(outcome, { kind: "timed_out", detail: { signal: "SIGTERM" } });
 });
 
-test("what is loaded into every process of Node may print as the host starts", async (t) => {
+test("output of a module that every process of Node loads does not disturb the host", async (t) => {
   const banner = 'echo "agent 1.0"; printf "[1]"; exec "$@"';
   const runner = makeRunner(makeHost(t, sh(banner, ...commandHost)), sh("echo 7"));
 
@@ -114,7 +103,7 @@ const faulty: readonly (readonly [string, (t: TestContext) => Promise<CommandLin
   ["ends at once", async () => ["true"]],
 ];
 for (const [rule, command] of faulty) {
-  test(`with a host that ${rule} a run comes back as unstarted, and the next start waits`, async (t) => {
+  test(`with a host that ${rule} a run is unstarted, and the next start waits`, async (t) => {
     const failures: { readonly reason: string; readonly retry_ms: number }[] = [];
     const host = makeHost(t, await command(t), {
       notStarted: (facts) => void failures.push(facts),
@@ -152,8 +141,9 @@ test("a fifth lost host fails the task", async (t) => {
 
   for (let run = 0; run < 6; run++) outcomes.push(await runOnce(runner));
 
-  const again = { kind: "aborted" };
-  assert.deepEqual(outcomes, [again, again, again, again, LOST, again]);
+  const kinds = outcomes.map(({ kind }) => kind);
+  const again = "aborted";
+  assert.deepEqual(kinds, [again, again, again, again, "failed", again]);
 });
 
 test("a task completes in its first counted run after five failed starts of the host", async (t) => {
@@ -170,7 +160,7 @@ test("a task completes in its first counted run after five failed starts of the 
   assert.deepEqual({ state, result, runs }, { state: "completed", result: 7, runs: 1 });
 });
 
-test("a run that follows the end of a host starts another, and the end is told once", async (t) => {
+test("a run after the end of a host starts another host, and the end is reported once", async (t) => {
   const held = await openHeldProcesses(t);
   const told: number[] = [];
   const host = makeHost(t, commandHost, { lost: ({ runs }) => void told.push(runs) });
@@ -190,7 +180,7 @@ test("a run that follows the end of a host starts another, and the end is told o
   assert.deepEqual(told, [1]);
 });
 
-test("a host that hangs past a run's timeout is killed, with what it runs, and the run is to be run again", async (t) => {
+test("a host that hangs past the timeout of a run is killed with its commands, and the run is repeated", async (t) => {
   const held = await openHeldProcesses(t);
   const host = new CommandHost({
     command: commandHost,
@@ -206,7 +196,7 @@ test("a host that hangs past a run's timeout is killed, with what it runs, and t
   await hold.ended;
 });
 
-test("commands see nothing of the daemon's own variables at their host", async (t) => {
+test("the environment of the host has no variable of the daemon", async (t) => {
   process.env["POSTBACKD_TEST_SECRET"] = "s3cret";
   t.after(() => delete process.env["POSTBACKD_TEST_SECRET"]);
   const script = "tr '\\0' '\\n' < /proc/$PPID/environ | grep -c s3cret || true";

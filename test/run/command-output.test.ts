@@ -22,8 +22,8 @@ const results: readonly (readonly [rule: string, stdout: string | Buffer, result
   ["text loses one line end and no more", " two \n\n", '" two \\n"'],
   ["text loses a line end of two characters", "dos\r\n", '"dos"'],
   ["an empty line is the empty string", "\n", '""'],
-  ["no output at all is null", "", "null"],
-  ["what only looks like JSON is text", "{'a': 1}", `"{'a': 1}"`],
+  ["empty output is null", "", "null"],
+  ["text that resembles JSON is text", "{'a': 1}", `"{'a': 1}"`],
   ["text with more than 64 brackets is text", `${deep(65)}!`, `"${deep(65)}!"`],
   [
     "keeps every character of text",
@@ -32,7 +32,7 @@ const results: readonly (readonly [rule: string, stdout: string | Buffer, result
   ],
   ["drops a byte order mark", Buffer.from("\ufefftext"), '"text"'],
   [
-    "a result of exactly the limit is taken",
+    "a result of exactly the limit is accepted",
     "x".repeat(BYTES_MAX - 2),
     `"${"x".repeat(BYTES_MAX - 2)}"`,
   ],
@@ -45,20 +45,13 @@ for (const [rule, stdout, resultText] of results) {
   });
 }
 
-const faults: readonly (readonly [rule: string, stdout: string | Buffer, reason: string])[] = [
-  ["invalid UTF-8", Buffer.from([0x22, 0xff, 0x22]), "is not valid UTF-8"],
-  ["JSON 65 levels deep", deep(65), "is JSON nested deeper than 64 levels"],
-  [
-    "text that is too long as a JSON string",
-    '"'.repeat(500),
-    "is over 1000 bytes, the limit of a result",
-  ],
-];
-for (const [rule, stdout, reason] of faults) {
+for (const [rule, stdout] of [
+  ["invalid UTF-8", Buffer.from([0x22, 0xff, 0x22])],
+  ["JSON 65 levels deep", deep(65)],
+  ["text that is too long as a JSON string", '"'.repeat(500)],
+] as const) {
   test(`stdout as result: refuses ${rule}`, () => {
-    const result = parseCommandOutput(Buffer.from(stdout), BYTES_MAX);
-
-    assert.deepEqual(result, { kind: "fault", reason });
+    assert.equal(parseCommandOutput(Buffer.from(stdout), BYTES_MAX).kind, "fault");
   });
 }
 
@@ -87,7 +80,7 @@ test("reads exactly the limit and stops at the next byte", async () => {
   assert.equal(overOutput.bytes().toString(), "four");
 });
 
-test("a stream that cannot be read to its end is told", async () => {
+test("a stream that fails calls onError", async () => {
   const stream = new PassThrough();
   let errors = 0;
   readBounded(stream, { bytesMax: 4, onOverflow: assert.fail, onError: () => errors++ });
@@ -103,7 +96,7 @@ const tails: readonly (readonly [
   written: readonly (string | Buffer)[],
   text: string,
 ])[] = [
-  ["keeps all of what fits", ["12345678"], "12345678"],
+  ["keeps all bytes within the limit", ["12345678"], "12345678"],
   ["keeps exactly the last bytes", ["x12345678"], "12345678"],
   [
     "keeps the last bytes of many writes",
@@ -113,11 +106,11 @@ const tails: readonly (readonly [
   ["leaves out the rest of a character cut in two", ["é1234567"], "1234567"],
   ["leaves out the rest of a character of four bytes", ["\u{1f600}12345"], "12345"],
   ["keeps a character that begins at the cut", ["x\u{1f600}1234"], "\u{1f600}1234"],
-  ["keeps stray continuation bytes where nothing was cut", [Buffer.from([0x80, 0x41])], "\ufffdA"],
+  ["keeps stray continuation bytes if nothing was cut", [Buffer.from([0x80, 0x41])], "\ufffdA"],
   ["leaves out at most three continuation bytes", [Buffer.alloc(9, 0x80)], "\ufffd".repeat(5)],
   ["shows invalid bytes as U+FFFD", [Buffer.from([0x41, 0xff, 0x42])], "A\ufffdB"],
   ["shows a character cut at the end as U+FFFD", [Buffer.from("é").subarray(0, 1)], "\ufffd"],
-  ["is empty for nothing", [], ""],
+  ["is empty without writes", [], ""],
 ];
 for (const [rule, written, text] of tails) {
   test(`the tail of a stream ${rule}`, async () => {

@@ -13,7 +13,7 @@ import { runOnce } from "./run-once.ts";
 
 export { completed } from "./run-once.ts";
 
-/** The timeout of a run that names none. */
+/** The default timeout of a run. */
 export const TIMEOUT_MS = 60_000;
 const RESULT_BYTES_MAX = 1_048_576;
 
@@ -35,7 +35,7 @@ export const sh = (script: string, ...args: string[]): CommandLine => [
   ...args,
 ];
 
-/** A command runner on the real clock, where nothing else is asked for. */
+/** A command runner, by default on the real clock. */
 export function makeRunner(
   command: CommandLine,
   overrides: Partial<CommandRunnerOptions> = {},
@@ -53,7 +53,7 @@ export function makeRunner(
   });
 }
 
-/** Runs a command once, for a task without input where nothing else is asked for. */
+/** Runs a command once, by default for a task without input. */
 export function run(
   command: CommandLine,
   overrides: Partial<CommandRunnerOptions & RunRequest & RunOptions> = {},
@@ -61,19 +61,19 @@ export function run(
   return runOnce(makeRunner(command, overrides), overrides);
 }
 
-/** An empty folder that goes with the test. */
+/** An empty folder, removed after the test. */
 export async function makeFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "postbackd-command-"));
   t.after(() => rm(folder, { recursive: true }));
   return folder;
 }
 
-/** Turns the event loop until a timer of `delayMs` waits: real processes brought us there. */
+/** Waits until a timer of `delayMs` exists. */
 export async function timerOf(clock: FakeClock, delayMs: number): Promise<void> {
   while (!clock.pending().includes(delayMs)) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Lets virtual time pass by 1 ms per turn of the event loop until the promise settles. */
+/** Advances the clock by 1 ms per turn of the event loop until the promise settles. */
 export async function drive<T>(clock: FakeClock, promise: Promise<T>): Promise<T> {
   let isSettled = false;
   const settled = promise.finally(() => {

@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import type { TaskFunction } from "../../src/domain/task/function.ts";
 import type { TaskProgress } from "../../src/domain/task/run.ts";
 import { MESSAGE_LENGTH_MAX, createFunctionRunner } from "../../src/run/function.ts";
-import type { RunOutcome } from "../../src/run/runner.ts";
+import { createEchoRunner, type RunOutcome } from "../../src/run/runner.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 
 const REQUEST = {
@@ -88,124 +88,107 @@ const throwing = (value: unknown): TaskFunction => {
   };
 };
 
-describe("what is no result", () => {
-  const cyclic: { self?: unknown } = {};
-  cyclic.self = cyclic;
-  const cases: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ["a BigInt", () => 1n, /cannot be written as JSON: Do not know how to serialize a BigInt\.$/],
-    ["a BigInt within", () => ({ deep: [1n] }), /cannot be written as JSON/],
-    [
-      "a cycle",
-      () => cyclic,
-      /cannot be written as JSON: Converting circular structure to JSON\.$/,
-    ],
-    ["a function", () => () => 1, /has no form in JSON \(a function\)/],
-    ["a symbol", () => Symbol("s"), /has no form in JSON \(a symbol\)/],
-    ["a toJSON that returns nothing", () => ({ toJSON() {} }), /has no form in JSON/],
-    [
-      "a toJSON that throws",
-      () => ({
-        toJSON() {
-          throw new Error("no form today");
-        },
-      }),
-      /cannot be written as JSON: no form today/,
-    ],
-    ["a toJSON that throws what cannot be read", () => ({ toJSON: throwing(trapped) }), /throws/],
-    ["a proxy whose traps throw", () => [trapped], /cannot be written as JSON: trapped/],
-    ["65 levels", () => nested(65), /is nested deeper than 64 levels/],
-    ["more levels than the stack has", () => nested(100_000), /cannot be written as JSON/],
-    ["one byte too many", () => "x".repeat(BYTES_MAX - 1), /is over 200 bytes/],
-    ["too many bytes of few characters", () => "ü".repeat(110), /is over 200 bytes/],
-  ];
-  for (const [name, run, message] of cases) {
-    test(`${name} fails the run`, async () => {
-      const outcome = await outcomeOf(run);
+const cyclic: { self?: unknown } = {};
+cyclic.self = cyclic;
 
-      assert.equal(outcome.kind, "failed");
-      if (outcome.kind === "failed") assert.match(outcome.message, message);
-    });
-  }
+const NO_RESULTS: readonly (readonly [name: string, run: () => unknown])[] = [
+  ["a BigInt", () => 1n],
+  ["a BigInt in an object", () => ({ deep: [1n] })],
+  ["a cycle", () => cyclic],
+  ["a function", () => () => 1],
+  ["a symbol", () => Symbol("s")],
+  ["a toJSON that returns undefined", () => ({ toJSON() {} })],
+  ["a toJSON that throws", () => ({ toJSON: throwing(new Error("no form today")) })],
+  ["a toJSON that throws an unreadable value", () => ({ toJSON: throwing(trapped) })],
+  ["a proxy whose traps throw", () => [trapped]],
+  ["65 levels", () => nested(65)],
+  ["more levels than the stack has", () => nested(100_000)],
+  ["one byte too many", () => "x".repeat(BYTES_MAX - 1)],
+  ["too many bytes of few characters", () => "ü".repeat(110)],
+];
+for (const [name, run] of NO_RESULTS) {
+  test(`${name} as result fails the run`, async () => {
+    assert.equal((await outcomeOf(run)).kind, "failed");
+  });
+}
+
+const THROWN: readonly (readonly [
+  name: string,
+  thrown: unknown,
+  message?: string | undefined,
+  detail?: object,
+])[] = [
+  ["an error", new TypeError("no width"), "no width", { name: "TypeError" }],
+  ["a text", "just words", "just words", {}],
+  ["an error without a message", new Error(), undefined, { name: "Error" }],
+  ["undefined", undefined],
+  ["null", null],
+  ["a number", 5],
+  ["an object without a prototype", Object.create(null)],
+  ["an object with throwing getters", new Hostile()],
+  ["a proxy whose traps throw", trapped],
+  ["a message that is not a text", { message: 5, name: {} }],
+  ["half a surrogate pair", new Error("a\ud800b"), "a\ufffdb", { name: "Error" }],
+  [
+    "an error with a secret cause",
+    new Error("outer", { cause: new Error("inner secret") }),
+    "outer",
+    { name: "Error" },
+  ],
+];
+for (const [name, thrown, message, detail = {}] of THROWN) {
+  test(`a function that throws ${name}, immediately or later, fails the run`, async () => {
+    for (const run of [throwing(thrown), () => Promise.reject(thrown)]) {
+      const { outcome, thrown: reported } = start(run);
+      const ended = await outcome;
+      assert.partialDeepStrictEqual(ended, { kind: "failed", ...(message && { message }) });
+      assert.deepEqual(ended.kind === "failed" && ended.detail, detail);
+      assert.equal(reported[0], thrown);
+    }
+  });
+}
+
+test("a long message is cut, but never inside a surrogate pair; a thenable that throws fails", async () => {
+  const long = await outcomeOf(throwing(new Error(`${"x".repeat(998)}😀${"y".repeat(1e6)}`)));
+  assert.ok(long.kind === "failed");
+  assert.equal(long.message, `${"x".repeat(998)}…`);
+  assert.ok(long.message.length <= MESSAGE_LENGTH_MAX);
+
+  const detail = { name: "Error" };
+  const thenable = await outcomeOf(() => trapped);
+  assert.deepEqual(thenable, { kind: "failed", message: "trapped", detail });
 });
 
-describe("what is thrown", () => {
-  const cases: readonly (readonly [string, unknown, string, object])[] = [
-    ["an error", new TypeError("no width"), "no width", { name: "TypeError" }],
-    ["a text", "just words", "just words", {}],
-    ["an error without a message", new Error(), "", { name: "Error" }],
-    ["undefined", undefined, "", {}],
-    ["null", null, "", {}],
-    ["a number", 5, "", {}],
-    ["an object of no class", Object.create(null), "", {}],
-    ["what throws when it is read", new Hostile(), "", {}],
-    ["a proxy whose traps throw", trapped, "", {}],
-    ["a message that is no text", { message: 5, name: {} }, "", {}],
-    ["half a surrogate pair", new Error("a\ud800b"), "a\ufffdb", { name: "Error" }],
-  ];
-  for (const [name, thrown, text, detail] of cases) {
-    const message = text === "" ? "The function threw something without a message." : text;
-    test(`${name} fails the run, at once or later`, async () => {
-      const now = start(throwing(thrown));
-      const later = start(() => Promise.reject(thrown));
-
-      for (const { outcome, thrown: told } of [now, later]) {
-        assert.deepEqual(await outcome, { kind: "failed", message, detail });
-        assert.equal(told[0], thrown);
-      }
-    });
-  }
-
-  test("a long message is cut, and never between the halves of a character", async () => {
-    const outcome = await outcomeOf(throwing(new Error(`${"x".repeat(998)}😀${"y".repeat(1e6)}`)));
-
-    assert.ok(outcome.kind === "failed");
-    assert.equal(outcome.message, `${"x".repeat(998)}…`);
-    assert.ok(outcome.message.length <= MESSAGE_LENGTH_MAX);
+const RESULTS: readonly (readonly [name: string, run: () => unknown, resultText: string])[] = [
+  ["undefined", () => undefined, "null"],
+  ["null", () => null, "null"],
+  ["a promise of undefined", async () => {}, "null"],
+  ["a text", () => "ü😀", '"ü😀"'],
+  ["a date", () => new Date(0), '"1970-01-01T00:00:00.000Z"'],
+  ["numbers outside JSON", () => [NaN, Infinity, undefined], "[null,null,null]"],
+  ["raw JSON", () => JSON.rawJSON("12345678901234567890.10"), "12345678901234567890.10"],
+  ["the limit", () => "x".repeat(BYTES_MAX - 2), `"${"x".repeat(BYTES_MAX - 2)}"`],
+  ["64 levels", () => nested(64), `${"[".repeat(64)}1${"]".repeat(64)}`],
+];
+for (const [name, run, resultText] of RESULTS) {
+  test(`${name} as result completes the run`, async () => {
+    assert.deepEqual(await outcomeOf(run), { kind: "completed", resultText });
   });
+}
 
-  test("neither the stack nor a cause reaches the client", async () => {
-    const error = new Error("outer", { cause: new Error("inner secret") });
+test("echo returns its input digit for digit, has its concurrency, and does not run after an abort", async () => {
+  const echo = createEchoRunner({ concurrency: 3 });
+  const resultText = '{"n":12345678901234567890,"x":1.50,"s":"\\u0000é"}';
+  const request = { ...REQUEST, inputText: resultText };
+  const report = (): void => {};
+  const { signal } = new AbortController();
 
-    assert.deepEqual(await outcomeOf(throwing(error)), {
-      kind: "failed",
-      message: "outer",
-      detail: { name: "Error" },
-    });
-  });
-
-  test("a thenable that throws fails the run", async () => {
-    assert.deepEqual(await outcomeOf(() => trapped), {
-      kind: "failed",
-      message: "trapped",
-      detail: { name: "Error" },
-    });
-  });
+  assert.deepEqual(await echo.run(request, { signal, report }), { kind: "completed", resultText });
+  const aborted = await echo.run(request, { signal: AbortSignal.abort(), report });
+  assert.deepEqual([aborted, echo.concurrency], [{ kind: "aborted" }, 3]);
 });
 
-describe("what is a result", () => {
-  const cases: readonly (readonly [string, () => unknown, string])[] = [
-    ["nothing", () => undefined, "null"],
-    ["null", () => null, "null"],
-    ["a promise of nothing", async () => {}, "null"],
-    ["text, quoted", () => "ü😀", '"ü😀"'],
-    ["a date, by its toJSON", () => new Date(0), '"1970-01-01T00:00:00.000Z"'],
-    ["what JSON has no number for", () => [NaN, Infinity, undefined], "[null,null,null]"],
-    [
-      "raw JSON, every digit",
-      () => JSON.rawJSON("12345678901234567890.10"),
-      "12345678901234567890.10",
-    ],
-    ["exactly the limit", () => "x".repeat(BYTES_MAX - 2), `"${"x".repeat(BYTES_MAX - 2)}"`],
-    ["exactly 64 levels", () => nested(64), `${"[".repeat(64)}1${"]".repeat(64)}`],
-  ];
-  for (const [name, run, resultText] of cases) {
-    test(`${name} completes the run`, async () => {
-      assert.deepEqual(await outcomeOf(run), { kind: "completed", resultText });
-    });
-  }
-});
-
-test("a function is given a task of its own, and what it does to it changes nothing", async () => {
+test("a function that changes its task changes no other run", async () => {
   const seen: unknown[] = [];
   const mutate: TaskFunction = (task) => {
     seen.push(structuredClone(task));
@@ -230,7 +213,7 @@ test("a function is given a task of its own, and what it does to it changes noth
 });
 
 describe("a run that takes too long", () => {
-  test("times out at once although its promise never settles, and its signal says why", async () => {
+  test("times out although its promise never settles, with a TimeoutError in its signal", async () => {
     const reasons: unknown[] = [];
     const { clock, outcome } = start((_task, { signal }) => {
       signal.addEventListener("abort", () => reasons.push(signal.reason));
@@ -241,8 +224,7 @@ describe("a run that takes too long", () => {
     assert.equal(reasons.length, 0);
     clock.advance(1);
 
-    const message = "The function ran past its timeout of 10 s.";
-    assert.deepEqual(await outcome, { kind: "timed_out", message, detail: {} });
+    assert.partialDeepStrictEqual(await outcome, { kind: "timed_out", detail: {} });
     assert.deepEqual(
       reasons.map((reason) => reason instanceof DOMException && reason.name),
       ["TimeoutError"],
@@ -250,7 +232,7 @@ describe("a run that takes too long", () => {
     assert.deepEqual(clock.pending(), []);
   });
 
-  test("keeps its outcome whatever the function does afterwards", async () => {
+  test("keeps its outcome, although the function returns or throws later", async () => {
     for (const late of ["value", "error"] as const) {
       const gate = Promise.withResolvers<void>();
       const { clock, outcome, reports, thrown } = start(async (_task, { progress }) => {
@@ -278,7 +260,7 @@ describe("a run that takes too long", () => {
 });
 
 describe("a run that is aborted", () => {
-  test("ends at once although its promise never settles, and hands on the reason", async () => {
+  test("ends immediately although its promise never settles, with its reason in the signal", async () => {
     let seen: unknown;
     const { abort, clock, outcome } = start((_task, { signal }) => {
       signal.addEventListener("abort", () => (seen = signal.reason));
@@ -292,7 +274,7 @@ describe("a run that is aborted", () => {
     assert.deepEqual(clock.pending(), []);
   });
 
-  test("is aborted too when the function answers its signal with an error or a value", async () => {
+  test("is aborted, although its function returns or throws on the signal", async () => {
     for (const answer of ["value", "error"] as const) {
       const { abort, outcome, thrown } = start((_task, { signal }) => {
         const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -308,7 +290,7 @@ describe("a run that is aborted", () => {
     }
   });
 
-  test("is never begun when its signal was aborted before", async () => {
+  test("does not begin after an abort", async () => {
     let isCalled = false;
     const runner = createFunctionRunner({
       run: () => (isCalled = true),
@@ -323,7 +305,7 @@ describe("a run that is aborted", () => {
     assert.deepEqual([outcome, isCalled], [{ kind: "aborted" }, false]);
   });
 
-  test("leaves nothing on a signal that outlives it", async () => {
+  test("leaves no listener on its signal", async () => {
     const abort = new AbortController();
     let listeners = 0;
     const { addEventListener, removeEventListener } = abort.signal;
@@ -348,7 +330,7 @@ describe("a run that is aborted", () => {
   });
 });
 
-test("progress is told while it lasts, and what is none is passed over", async () => {
+test("progress is reported during a run, and invalid progress is ignored", async () => {
   const { outcome, reports } = start((_task, { progress }) => {
     progress(0);
     progress(0.5, "halfway");

@@ -7,7 +7,7 @@ function lease(n: number) {
   return { id: `task-${n}`, leaseId: `lease-${n}`, type: "print" };
 }
 
-test("of more leases than may be remembered the oldest are forgotten, and one that is held again is the newest", () => {
+test("the oldest leases above the limit are forgotten, and a lease that is held again is the newest", () => {
   const held = new HeldLeases(3);
   for (const n of [1, 2, 3]) held.hold(lease(n));
   held.hold(lease(1));
@@ -19,7 +19,7 @@ test("of more leases than may be remembered the oldest are forgotten, and one th
   assert.equal(held.countOf("print"), 3);
 });
 
-test("all leases are remembered where no other node hears of them", () => {
+test("without a limit all leases are kept", () => {
   const held = new HeldLeases();
   for (let n = 0; n < 20_000; n++) held.hold(lease(n));
   assert.equal(held.countOf("print"), 20_000);

@@ -6,23 +6,23 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
 
-/** The test's end of a process that holds a connection for as long as it lives. */
+/** A process that holds a connection until its end. */
 export interface HeldProcess {
   readonly socket: Socket;
-  /** The next line it says; rejects when it ends instead. */
+  /** Its next line; rejects if it ends before. */
   line(): Promise<string>;
   /** Resolves when the process has ended. */
   readonly ended: Promise<unknown>;
 }
 
-/** Where processes of test/fixtures/commands connect to. */
+/** The socket to which processes of test/fixtures/commands connect. */
 export interface HeldProcesses {
   readonly socketPath: string;
   /** The next process that connects. */
   next(): Promise<HeldProcess>;
 }
 
-/** Opens a Unix socket that tells when a process starts and when it ends, whoever its parent is. */
+/** Opens a Unix socket that shows the start and the end of processes. */
 export async function openHeldProcesses(t: TestContext): Promise<HeldProcesses> {
   const folder = await mkdtemp(join(tmpdir(), "postbackd-held-"));
   const socketPath = join(folder, "socket");

@@ -13,24 +13,22 @@ function busy(status: number, retryAfter?: string): Reply {
   return { kind: "status", status, headers, body: "not now" };
 }
 
-for (const status of [429, 502, 503, 504]) {
-  test(`a ${status} is asked again, with the same task and key, until there is an answer`, async (t) => {
-    const { receiver, clock, run } = await startService(t, DONE);
-    receiver.answerNext(busy(status), busy(status));
+test("a 429, 502, 503 or 504 is retried with the same task and key until another response", async (t) => {
+  const { receiver, clock, run } = await startService(t, DONE);
+  receiver.answerNext(busy(429), busy(502), busy(503), busy(504));
 
-    const outcome = run({ id: "t-7", inputText: "[1.0]" });
-    assert.equal(await passWait(clock), 250);
-    assert.equal(await passWait(clock), 500);
+  const outcome = run({ id: "t-7", inputText: "[1.0]" });
+  const waits: number[] = [];
+  for (let retry = 0; retry < 4; retry++) waits.push(await passWait(clock));
 
-    assert.deepEqual(await outcome, completed("1"));
-    assert.deepEqual(clock.pending(), []);
-    const bodies = new Set(receiver.requests.map(({ rawBody }) => rawBody.toString()));
-    const keys = new Set(receiver.requests.map(({ headers }) => headers["idempotency-key"]));
-    assert.deepEqual([receiver.requests.length, bodies.size, [...keys]], [3, 1, ["t-7"]]);
-  });
-}
+  assert.deepEqual([await outcome, waits], [completed("1"), [250, 500, 1000, 2000]]);
+  assert.deepEqual(clock.pending(), []);
+  const bodies = new Set(receiver.requests.map(({ rawBody }) => rawBody.toString()));
+  const keys = new Set(receiver.requests.map(({ headers }) => headers["idempotency-key"]));
+  assert.deepEqual([receiver.requests.length, bodies.size, [...keys]], [5, 1, ["t-7"]]);
+});
 
-test("a service that is down is asked again with doubling waits, until the timeout: 50401", async (t) => {
+test("requests to an unreachable service are repeated with doubling waits until the timeout: 50401", async (t) => {
   const { receiver, clock, run } = await startService(t);
   await receiver.close();
 
@@ -44,16 +42,14 @@ test("a service that is down is asked again with doubling waits, until the timeo
   }
 
   assert.deepEqual(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 8250]);
-  const failure = failureOf(await outcome, "timed_out");
-  const why = "connection was refused";
-  assert.equal(failure.message, `The service gave no result within the timeout of 100 s: ${why}.`);
-  const detail = { attempts: 10, http_status: null, error: why, response_excerpt: null };
-  assert.deepEqual(failure.detail, detail);
+  const { detail } = failureOf(await outcome, "timed_out");
+  assert.deepEqual([detail["attempts"], detail["http_status"]], [10, null]);
+  assert.match(String(detail["error"]), /refused/);
   assert.equal(clock.now(), NOW + 100_000);
   assert.deepEqual(clock.pending(), []);
 });
 
-test("a service that comes up within the timeout is found", async (t) => {
+test("a service that starts within the timeout completes the run", async (t) => {
   const { receiver, clock, run } = await startService(t);
   const { port } = receiver;
   await receiver.close();
@@ -68,7 +64,7 @@ test("a service that comes up within the timeout is found", async (t) => {
   assert.equal(back.requests.length, 1);
 });
 
-test("an answer that breaks off, or never comes, is asked for again", async (t) => {
+test("a request is repeated after a broken or missing response", async (t) => {
   const { receiver, clock, run } = await startService(t, DONE);
   const head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[1]";
   const broken: readonly Reply[] = [
@@ -87,7 +83,8 @@ test("an answer that breaks off, or never comes, is asked for again", async (t) 
   assert.equal(receiver.requests.length, broken.length + 1);
 });
 
-test("a service that never answers is 50401 at exactly the timeout, and sees the connection close", async (t) => {
+test("a hanging or dripping response is 50401 at exactly the timeout, and its connection is closed", async (t) => {
+  const drip = { kind: "drip", head: "HTTP/1.1 200 OK\r\n\r\n[", bytes: "1,", everyMs: 1 } as const;
   const { receiver, clock, run } = await startService(t, { kind: "hang" });
   let isOver = false;
   const outcome = run().finally(() => {
@@ -101,26 +98,20 @@ test("a service that never answers is 50401 at exactly the timeout, and sees the
   clock.advance(1);
 
   const failure = failureOf(await outcome, "timed_out");
-  assert.equal(failure.message, "The service gave no result within the timeout of 60 s.");
   const detail = { attempts: 1, http_status: null, error: null, response_excerpt: null };
   assert.deepEqual(failure.detail, detail);
   await receiver.whenDisconnected();
   assert.deepEqual(clock.pending(), []);
-});
 
-test("a body that drips past the timeout is 50401", async (t) => {
-  const drip = { kind: "drip", head: "HTTP/1.1 200 OK\r\n\r\n[", bytes: "1,", everyMs: 1 } as const;
-  const { receiver, clock, run } = await startService(t, drip);
-
-  const outcome = run();
+  receiver.answer(drip);
+  const dripping = run();
   await receiver.next();
   clock.advance(TIMEOUT_MS);
-
-  assert.equal(failureOf(await outcome, "timed_out").detail["http_status"], null);
+  assert.equal(failureOf(await dripping, "timed_out").detail["http_status"], null);
   await receiver.whenDisconnected();
 });
 
-test("50401 tells the last answer there was", async (t) => {
+test("50401 has the last response", async (t) => {
   const { receiver, clock, run } = await startService(t, { kind: "hang" });
   receiver.answerNext(busy(429), busy(503));
 
@@ -129,16 +120,12 @@ test("50401 tells the last answer there was", async (t) => {
   await receiver.waitFor(3);
   clock.advance(250);
 
-  const { message, detail } = failureOf(await outcome, "timed_out");
-  assert.equal(
-    message,
-    "The service gave no result within the timeout of 1 s; its last answer was 503.",
-  );
+  const { detail } = failureOf(await outcome, "timed_out");
   const last = { http_status: 503, error: null, response_excerpt: "not now" };
   assert.deepEqual(detail, { attempts: 3, ...last });
 });
 
-test("Retry-After says when the service is asked again, and one that says nothing is passed over", async (t) => {
+test("Retry-After sets the wait before the next request, and an invalid value is ignored", async (t) => {
   const { receiver, clock, run } = await startService(t, DONE);
   receiver.answerNext(
     busy(503, "7"),
@@ -169,7 +156,7 @@ test("a Retry-After beyond the timeout ends at the timeout", async (t) => {
   }
 });
 
-test("the wait is Retry-After in seconds or as an HTTP date, or else doubles, with up to half of it off", () => {
+test("the wait is Retry-After in seconds or as an HTTP date; otherwise it doubles, less up to a half at random", () => {
   const wait = (retryAfter: string | undefined, failures = 1, random = 0): number =>
     serviceWaitMs({ failures, retryAfter, now: NOW, random });
 
@@ -198,7 +185,7 @@ test("the wait is Retry-After in seconds or as an HTTP date, or else doubles, wi
   assert.equal(wait(undefined, 1, 0.5), 187.5);
 });
 
-test("an abort ends a run at every stage, leaves no timer, and the service sees its connection close", async (t) => {
+test("an abort ends a run at every stage, and leaves neither a timer nor a connection", async (t) => {
   const { receiver, clock, run } = await startService(t);
   const stages: readonly Reply[] = [
     { kind: "hang" },
@@ -233,7 +220,7 @@ test("an abort ends a wait", async (t) => {
   assert.equal(receiver.requests.length, 1);
 });
 
-test("a run leaves nothing listening on the signal it was given", async (t) => {
+test("a run leaves no listener on its signal", async (t) => {
   const { run } = await startService(t, DONE);
   const { signal } = new AbortController();
   let listening = 0;

@@ -15,17 +15,17 @@ import { runOnce } from "./run-once.ts";
 export { completed, runOnce } from "./run-once.ts";
 
 export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-/** The timeout of a run that names none. */
+/** The default timeout of a run. */
 export const TIMEOUT_MS = 60_000;
 
-/** What a run may be told beside its service. */
+/** Overrides of a run. */
 export type RunOverrides = Partial<HttpRunnerOptions & RunRequest & { signal: AbortSignal }>;
 
-/** A service, a clock that stands still, and runs of tasks that post to it. */
+/** A service, a clock that stands still, and runs that post to the service. */
 export interface HttpSetup {
   readonly receiver: Receiver;
   readonly clock: FakeClock;
-  /** A runner whose waits are as long as they can be. */
+  /** A runner with the longest waits. */
   runner(overrides?: RunOverrides): Runner;
   run(overrides?: RunOverrides): Promise<RunOutcome>;
 }
@@ -53,7 +53,7 @@ export async function startService(t: TestContext, reply?: Reply): Promise<HttpS
   };
 }
 
-/** What a failed run, or one that timed out, says; it must not have ended otherwise. */
+/** The outcome of a run that failed or timed out. */
 export function failureOf(
   outcome: RunOutcome,
   kind: "failed" | "timed_out" = "failed",
@@ -62,7 +62,7 @@ export function failureOf(
   return outcome;
 }
 
-/** Lets time pass until the next timer but the timeout's has fired; resolves with how long that was. */
+/** Advances the clock to the next timer that is not the timeout, and returns the milliseconds. */
 export async function passWait(clock: FakeClock): Promise<number> {
   await clock.whenPending(2);
   const [ms = 0] = clock.pending();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
+import { excerptWithout } from "../../src/run/http.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { completed, failureOf, runOnce, startService } from "./http-run.ts";
 
@@ -10,7 +11,7 @@ function reply(body: string | Uint8Array, type?: string, status = 200): Reply {
   return { kind: "status", status, headers, body };
 }
 
-test("posts the task as a command reads it, and names itself, the task and the form", async (t) => {
+test("the runner posts the JSON that a command reads, with its own headers", async (t) => {
   const { receiver, run, clock } = await startService(t, reply("[1]"));
   const inputText = '{\n"n": 1.10,\r\n "s": "a\\nb"}';
 
@@ -33,7 +34,7 @@ test("posts the task as a command reads it, and names itself, the task and the f
   assert.deepEqual(clock.pending(), []);
 });
 
-test("the operator's headers are sent, and of the runner's own they replace the User-Agent alone", async (t) => {
+test("the operator's headers are sent, and replace only the User-Agent of the runner", async (t) => {
   const { receiver, run } = await startService(t, reply(""));
   const headers = {
     authorization: "Bearer abc",
@@ -57,7 +58,7 @@ test("the operator's headers are sent, and of the runner's own they replace the 
   assert.ok(request.rawHeaders.includes("__proto__"));
 });
 
-test("a 2xx is the result: JSON as it stands, other text as a string, nothing as null", async (t) => {
+test("a 2xx is the result: JSON unchanged, other text as a string, an empty body as null", async (t) => {
   const { receiver, run } = await startService(t);
   const digits = "9".repeat(10_000);
   const cases: readonly [Reply, string][] = [
@@ -86,49 +87,37 @@ test("a 2xx is the result: JSON as it stands, other text as a string, nothing as
   }
 });
 
-test("a 2xx that can be no result is 50010 and says why", async (t) => {
+test("a 2xx that cannot be a result is 50010", async (t) => {
   const { receiver, run } = await startService(t);
-  const packed: Reply = {
-    kind: "status",
-    status: 200,
-    headers: { "content-encoding": "gzip" },
-    body: gzipSync("[1]"),
-  };
-  const cases: readonly [Reply, string][] = [
-    [reply(Buffer.from([0x7b, 0xff, 0x7d])), "The service's answer is not valid UTF-8."],
-    [reply(Buffer.from("é", "latin1"), "text/plain; charset=iso-8859-1"), "… is not valid UTF-8."],
-    [reply("[".repeat(65) + "]".repeat(65)), "… is JSON nested deeper than 64 levels."],
-    [reply("\u0001".repeat(50_000)), "… is over 100000 bytes, the limit of a result."],
-    [reply("{'a': 1}", "application/json"), "… is declared as JSON and is not JSON."],
-    [reply('{"a":', "Application/JSON ;charset=x"), "… is declared as JSON and is not JSON."],
-    [reply("\n", "application/problem+json"), "… is declared as JSON and is not JSON."],
-    [reply('"a', "application/json"), "… is declared as JSON and is not JSON."],
-    [packed, "… is compressed, although none of that was asked for."],
-    [
-      { kind: "status", status: 200, headers: { "content-encoding": "gzip" }, body: "[1]" },
-      "… is compressed, although none of that was asked for.",
-    ],
+  const gzip = { "content-encoding": "gzip" };
+  const replies: readonly Reply[] = [
+    reply(Buffer.from([0x7b, 0xff, 0x7d])),
+    reply(Buffer.from("é", "latin1"), "text/plain; charset=iso-8859-1"),
+    reply("[".repeat(65) + "]".repeat(65)),
+    reply("\u0001".repeat(50_000)),
+    reply("{'a': 1}", "application/json"),
+    reply('{"a":', "Application/JSON ;charset=x"),
+    reply("\n", "application/problem+json"),
+    reply('"a', "application/json"),
+    { kind: "status", status: 200, headers: gzip, body: gzipSync("[1]") },
+    { kind: "status", status: 200, headers: gzip, body: "[1]" },
   ];
 
-  for (const [answer, message] of cases) {
-    receiver.answerNext(answer);
-    const failure = failureOf(await run());
-    assert.equal(failure.message, message.replace("…", "The service's answer"));
-    assert.deepEqual([failure.detail["http_status"], failure.detail["attempts"]], [200, 1]);
+  for (const each of replies) {
+    receiver.answerNext(each);
+    const { detail } = failureOf(await run());
+    assert.deepEqual([detail["http_status"], detail["attempts"]], [200, 1], JSON.stringify(each));
   }
 });
 
-test("an answer over the limit is cut while it is read, and is 50010", async (t) => {
+test("a response over the limit is cut while it is read, and is 50010", async (t) => {
   const { receiver, run } = await startService(t);
-  const message = "The service answered more than 100000 bytes, the limit of a result.";
   const endless = { kind: "flood", head: "HTTP/1.1 200 OK\r\n\r\n", bytes: "[" } as const;
 
-  for (const answer of [endless, reply(`"${"x".repeat(99_999)}"`)]) {
-    receiver.answerNext(answer);
-    const failure = failureOf(await run());
-    assert.equal(failure.message, message);
+  for (const each of [endless, reply(`"${"x".repeat(99_999)}"`)]) {
+    receiver.answerNext(each);
     const detail = { attempts: 1, http_status: 200, error: null, response_excerpt: null };
-    assert.deepEqual(failure.detail, detail);
+    assert.deepEqual(failureOf(await run()).detail, detail);
     await receiver.whenDisconnected();
   }
   const text = `"${"x".repeat(99_998)}"`;
@@ -136,37 +125,24 @@ test("an answer over the limit is cut while it is read, and is 50010", async (t)
   assert.deepEqual(await run(), completed(text));
 });
 
-test("any other status is 50010 with its status and the beginning of its body, at once", async (t) => {
+test("any other status is 50010 immediately, with the beginning of its body; no redirect is followed", async (t) => {
   const { receiver, run, clock } = await startService(t);
+  const headers = { location: receiver.url("/elsewhere") };
   for (const status of [400, 401, 404, 408, 409, 413, 418, 422, 425, 500, 501, 505, 599, 600]) {
     receiver.answerNext(reply(`no ${status}`, "text/plain", status));
-    const failure = failureOf(await run());
-    assert.equal(failure.message, `The service answered ${status}.`);
     const response_excerpt = `no ${status}`;
     const detail = { attempts: 1, http_status: status, error: null, response_excerpt };
-    assert.deepEqual(failure.detail, detail);
+    assert.deepEqual(failureOf(await run()).detail, detail);
+  }
+  for (const status of [301, 302, 303, 307, 308]) {
+    receiver.answerNext({ kind: "status", status, headers });
+    assert.equal(failureOf(await run()).detail["http_status"], status);
   }
   assert.deepEqual(clock.pending(), []);
-});
-
-test("a redirect is 50010 and not followed", async (t) => {
-  const { receiver, run } = await startService(t);
-  for (const status of [301, 302, 303, 307, 308]) {
-    const location = receiver.url("/elsewhere");
-    receiver.answerNext({ kind: "status", status, headers: { location } });
-    const { message } = failureOf(await run());
-    assert.equal(message, `The service answered ${status}, and redirects are not followed.`);
-  }
   assert.ok(receiver.requests.every(({ url }) => url === "/resize"));
-});
 
-test("what is no HTTP answer is 50010 and says so", async (t) => {
-  const { receiver, run } = await startService(t);
   receiver.answerNext({ kind: "raw", bytes: "SSH-2.0-OpenSSH_9.6\r\n" });
-
-  const failure = failureOf(await run());
-  assert.equal(failure.message, "The service cannot be understood: answer is not valid HTTP.");
-  assert.equal(failure.detail["error"], "answer is not valid HTTP");
+  assert.match(String(failureOf(await run()).detail["error"]), /not valid HTTP/);
 });
 
 test("an excerpt is text of at most 4 KiB, cut between characters", async (t) => {
@@ -184,7 +160,7 @@ test("an excerpt is text of at most 4 KiB, cut between characters", async (t) =>
   }
 });
 
-test("header values and the query never come back, not even from a service that shows its request", async (t) => {
+test("header values and the query appear in no error, even if the service returns its request", async (t) => {
   const { receiver, run } = await startService(t);
   const url = receiver.url("/resize?token=hunter2%20x&mode=1");
   const headers = { authorization: "Bearer s3cret-s3cret", "x-key": "k3y-k3y" };
@@ -206,7 +182,7 @@ test("header values and the query never come back, not even from a service that 
   assert.equal((await receiver.next()).url, "/resize?token=hunter2%20x&mode=1");
 });
 
-test("one task after the other goes over one connection", async (t) => {
+test("successive tasks share one connection", async (t) => {
   const { receiver, runner } = await startService(t, reply("1"));
   const one = runner();
 
@@ -218,7 +194,7 @@ test("one task after the other goes over one connection", async (t) => {
   assert.equal(new Set(receiver.requests.map((each) => each.headers["idempotency-key"])).size, 10);
 });
 
-test("as many tasks as allowed run at once, each over its own connection", async (t) => {
+test("tasks run at the same time over connections of their own, up to the concurrency", async (t) => {
   const { receiver, runner } = await startService(t, { kind: "hang" });
   const abort = new AbortController();
   const one = runner({ concurrency: 3 });
@@ -229,4 +205,25 @@ test("as many tasks as allowed run at once, each over its own connection", async
   assert.equal(receiver.connectionsSeen, 3);
   abort.abort();
   assert.deepEqual(await Promise.all(runs), Array(3).fill({ kind: "aborted" }));
+});
+
+const SECRET = "s3cret-".repeat(40);
+
+test("an excerpt hides every part of a secret, wherever it is cut", () => {
+  for (let shift = 0; shift < SECRET.length; shift++) {
+    const text = "x".repeat(shift) + SECRET.repeat(100);
+    const shown = excerptWithout([SECRET], Buffer.from(text));
+    assert.match(shown, /^x*(?:\[hidden\])*(?:\[[hiden]*)?$/, `${shift}`);
+  }
+  assert.equal(excerptWithout([SECRET], Buffer.from(`a ${SECRET} b`)), "a [hidden] b");
+});
+
+test("an excerpt of a long body decodes only the part that it needs", (t) => {
+  const encode = t.mock.method(Buffer, "from");
+  const body = Buffer.alloc(4_000_000, "x");
+  encode.mock.resetCalls();
+
+  assert.equal(excerptWithout([SECRET], body), "x".repeat(4096));
+  const [text]: readonly unknown[] = encode.mock.calls[0]?.arguments ?? [];
+  assert(typeof text === "string" && text.length <= 8192);
 });

@@ -24,7 +24,7 @@ const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const CONCURRENCY = 6;
 const TYPE = { concurrency: CONCURRENCY, retries: 2, leaseMs: 30_000, timeoutMs: 90_000 };
 
-/** Numbers from 0 to `below`, the same ones for the same seed. */
+/** Numbers from 0 to `below`, equal for equal seeds. */
 function newRandom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -33,7 +33,7 @@ function newRandom(seed: number): (below: number) => number {
   };
 }
 
-/** Workers, clients and a clock that do what they like, on the real store, and what must hold whatever they do. */
+/** Workers, clients and a clock in random order on the real store, and the rules that must hold. */
 class Turmoil {
   readonly clock = createFakeClock({ now: T0 });
   readonly watch = new ClockWatch(this.clock);
@@ -83,7 +83,7 @@ class Turmoil {
     return desk;
   }
 
-  /** The store, watched in the order of its commits. */
+  /** The store, with checks in the order of its commits. */
   #watched(): LeaseStore {
     const store = this.#store;
     const claimed = (tasks: readonly LeasedTask[]): void => {
@@ -135,7 +135,7 @@ class Turmoil {
     return claimed;
   }
 
-  /** Any of the things that may happen, begun and not waited for. */
+  /** Begins one random event. */
   async step(): Promise<void> {
     const lease = this.leases[this.#pick(this.leases.length)] ?? { id: "none", leaseId: "none" };
     const { desk } = this;
@@ -173,7 +173,7 @@ class Turmoil {
   async #ask(lease: LeaseRef, ask: () => Promise<readonly LeaseOutcome[]>): Promise<void> {
     const isNewest = this.newest.get(lease.id)?.leaseId === lease.leaseId;
     const [outcome] = await ask();
-    if (!isNewest) assert.notEqual(outcome, "ok", "an older lease was told that it counts");
+    if (!isNewest) assert.notEqual(outcome, "ok", "an older lease has the outcome ok");
   }
 
   async #cancel(id: string): Promise<void> {
@@ -210,7 +210,7 @@ class Turmoil {
     this.desk.wake();
   }
 
-  /** Runs whatever is left to its end. */
+  /** Completes all tasks that are left. */
   async finish(): Promise<void> {
     for (let round = 0; round < 500; round++) {
       this.clock.advance(61_000);
@@ -255,8 +255,8 @@ async function newTurmoil(t: TestContext, seed: number): Promise<Turmoil> {
   return new Turmoil(store, { accountId, workerId: await seedWorker(store), seed });
 }
 
-for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
-  test(`no task is lost, runs twice at once or holds a place for ever, whatever happens in whatever order (${seed})`, async (t) => {
+for (const seed of [1, 2, 3, 4]) {
+  test(`no task is lost, runs twice at the same time or holds a slot forever, in any order of events (${seed})`, async (t) => {
     const turmoil = await newTurmoil(t, seed);
     await turmoil.post(5);
     for (let round = 0; round < 60; round++) {

@@ -42,41 +42,39 @@ interface Run {
   readonly end: (outcome: RunOutcome) => void;
 }
 
-/** One node of a cluster that is as the test says. Its store is a file that the other nodes use too. */
+/** One node of a cluster that the test controls. Its store is a file that the other nodes use too. */
 class Node {
   readonly clock = createFakeClock({ now: T0 });
   readonly cluster = new FakeCluster(this.clock);
-  /** The store as another node has it. */
-  readonly other: Store;
   readonly engine: Engine;
   readonly sent: string[] = [];
   readonly runs: Run[] = [];
-  readonly told: string[] = [];
+  /** The ids of tasks whose end it reported. */
+  readonly ended: string[] = [];
   awaited: readonly string[] = [];
   /** Overrides the results of its attempts. */
   result: Partial<AttemptResult> = {};
-  /** Ends the attempts that are under way. */
+  /** Ends the attempts in progress. */
   endSends: () => void = () => {};
   abortedSends = 0;
-  /** True while runs do not end when they are stopped. */
+  /** True while runs ignore their signal. */
   areDeaf = false;
 
   constructor(
-    other: Store,
+    store: Store,
     {
       overrides = {},
       inFlightPerHostMax = 2,
     }: { readonly overrides?: Partial<Store>; readonly inFlightPerHostMax?: number } = {},
   ) {
-    this.other = other;
     const allow = parseAllowList([HOST]);
     assert(allow.kind === "allow-list");
     const gate = Promise.withResolvers<void>();
     this.endSends = gate.resolve;
     this.engine = new Engine({
-      ...{ store: this.cluster.share(other, overrides), clock: this.clock, log, resources: [] },
+      ...{ store: this.cluster.share(store, overrides), clock: this.clock, log, resources: [] },
       ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [60_000] },
-      taskEnded: (id) => void this.told.push(id),
+      taskEnded: (id) => void this.ended.push(id),
       ...{ awaited: () => this.awaited, accountsDisabled() {} },
       types: new Map([
         [
@@ -113,7 +111,7 @@ class Node {
     });
   }
 
-  /** Lets so many seconds pass, one by one, and everything that is settled take its effect. */
+  /** Advances the clock second by second, and waits for the effects. */
   async pass(seconds: number): Promise<void> {
     for (let second = 0; second < seconds; second++) {
       this.clock.advance(1000);
@@ -130,7 +128,7 @@ async function startNode(
   t: TestContext,
   options: ConstructorParameters<typeof Node>[1] & {
     readonly store?: Store;
-    /** Nodes that are there already. */
+    /** Other nodes at its start. */
     readonly others?: number;
   } = {},
 ) {
@@ -148,93 +146,101 @@ async function startNode(
     node.engine.abort();
     await node.engine.quiet();
   });
-  return { node, store, accountId };
+  return {
+    ...{ node, store, accountId },
+    /** Posts a task at another node. */
+    async post(task = newTask()) {
+      await store.insertTasks(newPost(accountId, [task]));
+      return task;
+    },
+    /** Posts a task and ends it at another node, so that its postback is due. */
+    async postDue(endedAt = T0) {
+      const postback = { url: `http://${HOST}/hook`, host: HOST };
+      const task = newTask({ type: "x", postback });
+      await store.insertTasks(newPost(accountId, [task]));
+      await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt }));
+      return task;
+    },
+    lanes: [{ accountId, host: HOST }],
+    counts: () => [node.runs.length, node.sent.length],
+  };
 }
 
-test("what another node queued runs here within a second, without a hint", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+/** A gate before the result of each claim. */
+function gateOf() {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}
+
+test("a task of another node runs within a second, and immediately after a notification", async (t) => {
+  const { node, post } = await startNode(t);
+  const { id } = await post();
   await turns();
-  assert.deepEqual(node.runs, []);
-
+  assert.equal(node.runs.length, 0);
   await node.pass(1);
+  assert.equal(node.runs[0]?.id, id);
 
-  assert.deepEqual(
-    node.runs.map(({ id }) => id),
-    [task.id],
-  );
-});
-
-test("what another node queued runs here at once where a hint comes", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  await store.insertTasks(newPost(accountId, [newTask()]));
-
+  const next = await post();
   node.cluster.hint({ types: ["echo"] });
   await turns();
-
-  assert.equal(node.runs.length, 1);
+  assert.equal(node.runs[1]?.id, next.id);
 });
 
-test("a worker that waits here is given what another node queued, within a second", async (t) => {
-  const { node, store, accountId } = await startNode(t);
+test("a waiting worker gets a task of another node within a second", async (t) => {
+  const { node, store, post } = await startNode(t);
   const workerId = await seedWorker(store);
   const gone = new AbortController().signal;
   const claim = node.engine.desk.claim({
     ...{ workerId, types: ["print"], max: 1, waitMs: 30_000, gone },
   });
-  await store.insertTasks(newPost(accountId, [newTask({ type: "print" })]));
+  await post(newTask({ type: "print" }));
 
   await node.pass(1);
 
   assert.equal((await claim).length, 1);
 });
 
-test("an attempt that became due by what another node did is sent here within a second, or at once after a hint", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+test("an attempt of another node is sent within a second, and immediately after a notification", async (t) => {
+  const { node, postDue, lanes } = await startNode(t);
+  await postDue(T0 + 1000);
   await node.pass(1);
   assert.equal(node.sent.length, 1);
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
-  node.cluster.hint({ lanes: [{ accountId, host: HOST }] });
+
+  await postDue(T0 + 1000);
+  node.cluster.hint({ lanes });
   await turns();
   assert.equal(node.sent.length, 2);
 });
 
-test("a run ends here when its task was cancelled at another node, at once after a hint", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+test("a run stops immediately after the notification that its task was cancelled", async (t) => {
+  const { node, store, accountId, post } = await startNode(t);
+  const { id } = await post();
   await node.pass(1);
-  const end = { accountId, id: task.id, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
+  const end = { accountId, id, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
   assert.equal(await store.cancelTask(end), "cancelled");
 
-  node.cluster.hint({ ended: [task.id] });
+  node.cluster.hint({ ended: [id] });
 
-  assert.equal(node.runs[0]?.signal.aborted, true);
-  assert.deepEqual(node.told, [task.id]);
+  assert.deepEqual([node.runs[0]?.signal.aborted, node.ended], [true, [id]]);
 });
 
-test("who waits for a task is told of its end at another node, within a second or after a hint", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const tasks = [newTask({ type: "x" }), newTask({ type: "x" })];
-  await store.insertTasks(newPost(accountId, tasks));
+test("a wait for a task ends within a second of its end elsewhere, or with a notification", async (t) => {
+  const { node, store, post } = await startNode(t);
+  await post(newTask({ type: "x" }));
+  await post(newTask({ type: "x" }));
   const [first, second] = await store.claimTasks({ type: "x", max: 2, now: T0 });
   assert(first !== undefined && second !== undefined);
   node.awaited = [first.id];
   await store.finishTask(newFinish(first));
   await node.pass(1);
-  assert.deepEqual(node.told, [first.id]);
+  assert.deepEqual(node.ended, [first.id]);
 
   node.cluster.hint({ ended: [second.id] });
 
-  assert.deepEqual(node.told, [first.id, second.id]);
+  assert.deepEqual(node.ended, [first.id, second.id]);
 });
 
-test("what an ended node ran and sent is taken up as soon as its end is known, and once a minute", async (t) => {
+test("runs and attempts of an ended node are claimed at its end, and searched once a minute", async (t) => {
   const calls: LeftWork[] = [];
   const store = await openTestStore(t);
   let isLeft = false;
@@ -251,16 +257,14 @@ test("what an ended node ran and sent is taken up as soon as its end is known, a
         ? store.listInFlight({ of: "earlier life" })
         : Promise.resolve([]),
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x")));
+  const { node, accountId, post, postDue, counts } = await startNode(t, { store, overrides });
+  await postDue();
   const attempt = await claimAttempt(store, HOST);
-  await store.insertTasks(newPost(accountId, [newTask()]));
+  await post();
   const run = await claimOne(store);
   node.cluster.change({ members: ["node-1", "node-2"] });
   await turns();
-  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+  assert.deepEqual(counts(), [0, 0]);
 
   isLeft = true;
   node.cluster.change({ members: ["node-1"] });
@@ -268,14 +272,11 @@ test("what an ended node ran and sent is taken up as soon as its end is known, a
   isLeft = false;
   await turns();
 
+  assert.deepEqual(counts(), [1, 1]);
+  assert.equal(node.runs[0]?.id, run.id);
+  const [delivery] = (await store.listDeliveries({ accountId, id: attempt.taskId })) ?? [];
   assert.deepEqual(
-    node.runs.map(({ id }) => id),
-    [run.id],
-  );
-  assert.equal(node.sent.length, 1);
-  const deliveries = await store.listDeliveries({ accountId, id: attempt.taskId });
-  assert.deepEqual(
-    deliveries?.[0]?.attempts.map(({ outcome }) => outcome),
+    delivery?.attempts.map(({ outcome }) => outcome),
     ["interrupted", null],
   );
   const before = calls.length;
@@ -283,41 +284,38 @@ test("what an ended node ran and sent is taken up as soon as its end is known, a
   assert.equal(calls.length, before + 1);
 });
 
-test("a node that is no member starts no run and sends nothing, and begins again when it has joined", async (t) => {
-  const { node, store, accountId } = await startNode(t);
+test("a node outside the cluster claims nothing, and continues when it has joined", async (t) => {
+  const { node, store, post, postDue, lanes, counts } = await startNode(t);
   node.cluster.change({ isIn: false });
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  await post();
+  await postDue();
   node.engine.wake(new Set(["echo"]));
-  node.engine.wakeDeliveries([{ accountId, host: HOST }]);
+  node.engine.wakeDeliveries(lanes);
   await node.pass(3);
-  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
-  assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"], "nor claims anything");
+  assert.deepEqual(counts(), [0, 0]);
+  assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"]);
 
   node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
   await turns();
 
-  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+  assert.deepEqual(counts(), [1, 1]);
 });
 
-test("what a node was running when it was lost as a member is stopped, by its own next second at the latest", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+test("a node that lost its membership stops its runs and attempts within a second", async (t) => {
+  const { node, post, postDue, counts } = await startNode(t);
+  await post();
+  await postDue();
   await node.pass(1);
-  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+  assert.deepEqual(counts(), [1, 1]);
 
-  // Nothing tells it: the process was stopped, and looks at its clock when it goes on.
+  // No event comes: a stopped process reads its clock when it continues.
   node.cluster.isIn = false;
   await node.pass(1);
 
-  assert.equal(node.runs[0]?.signal.aborted, true);
-  assert.equal(node.abortedSends > 0, true);
+  assert.deepEqual([node.runs[0]?.signal.aborted, node.abortedSends > 0], [true, true]);
 });
 
-test("what was claimed by a life that is over when the answer comes is neither run nor sent", async (t) => {
+test("claims of an incarnation that ended before their result are neither run nor sent", async (t) => {
   const store = await openTestStore(t);
   let answered = Promise.resolve();
   const overrides: Partial<Store> = {
@@ -331,27 +329,26 @@ test("what was claimed by a life that is over when the answer comes is neither r
       await answered;
       return claimed;
     },
-    // The store knows that they are another life's.
+    // In the store they belong to another incarnation.
     releaseTask: async () => {},
     recordAttempt: async () => {},
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  const answer = Promise.withResolvers<void>();
-  answered = answer.promise;
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  const { node, post, postDue, counts } = await startNode(t, { store, overrides });
+  const gate = gateOf();
+  answered = gate.opened;
+  await post();
+  await postDue();
   await node.pass(1);
   assert.deepEqual(await store.findWaitingTypes(["echo"]), [], "it was claimed");
 
   node.cluster.change({ self: "node-1b", members: ["node-1b"] });
-  answer.resolve();
+  gate.open();
   await turns();
 
-  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+  assert.deepEqual(counts(), [0, 0]);
 });
 
-test("a claim that waited while its life ended, and was made in the next, counts as no run", async (t) => {
+test("a claim that the next incarnation makes counts as no run", async (t) => {
   const store = await openTestStore(t);
   let begun = Promise.resolve();
   const claimed: number[] = [];
@@ -363,73 +360,61 @@ test("a claim that waited while its life ended, and was made in the next, counts
       return tasks;
     },
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  const gate = Promise.withResolvers<void>();
-  begun = gate.promise;
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+  const { node, post } = await startNode(t, { store, overrides });
+  const gate = gateOf();
+  begun = gate.opened;
+  const { id } = await post();
   await node.pass(1);
 
   node.cluster.change({ self: "node-1b", members: ["node-1b"] });
-  gate.resolve();
+  gate.open();
   await node.pass(1);
 
-  assert.deepEqual(
-    node.runs.map(({ id }) => id),
-    [task.id],
-  );
-  assert.deepEqual(claimed, [1, 1]);
+  const ids = node.runs.map((run) => run.id);
+  assert.deepEqual([ids, claimed], [[id], [1, 1]]);
 });
 
-test("a claim is kept or given back, whatever another node said of its task meanwhile", async (t) => {
+test("a notification of the end of a task does not drop a claim of it", async (t) => {
   const store = await openTestStore(t);
-  let answered = Promise.resolve();
+  const gate = gateOf();
   const overrides: Partial<Store> = {
     claimTasks: async (claim) => {
       const tasks = await store.claimTasks(claim);
-      await answered;
+      await gate.opened;
       return tasks;
     },
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  const answer = Promise.withResolvers<void>();
-  answered = answer.promise;
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+  const { node, post } = await startNode(t, { store, overrides });
+  const { id } = await post();
   await node.pass(1);
-  node.cluster.hint({ ended: [task.id] });
+  node.cluster.hint({ ended: [id] });
 
-  answered = Promise.resolve();
-  answer.resolve();
+  gate.open();
   await turns();
 
-  assert.deepEqual(
-    node.runs.map(({ id, signal }) => [id, signal.aborted]),
-    [[task.id, false]],
-  );
+  const runs = node.runs.map((run) => [run.id, run.signal.aborted]);
+  assert.deepEqual(runs, [[id, false]]);
 });
 
-test("an end that comes late is told to nobody who waits for the task", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+test("a late end of a requeued run is not reported", async (t) => {
+  const { node, store, accountId, post } = await startNode(t);
+  const { id } = await post();
   await node.pass(1);
-  // As the other nodes do once this one is taken for dead.
+  // As other nodes do when they take this node for dead.
   await store.requeueTasks({ of: "earlier life" });
   const again = await claimOne(store);
 
   node.runs[0]?.end({ kind: "completed", resultText: "1" });
   await turns();
 
-  assert.deepEqual(node.told, []);
-  assert.equal((await store.findTask({ accountId, id: task.id }))?.task.state, "running");
+  assert.deepEqual(node.ended, []);
+  assert.equal((await store.findTask({ accountId, id }))?.task.state, "running");
   assert.deepEqual(await store.finishTask(newFinish(again)), []);
 });
 
-test("a run that ends after its task was begun again here takes nothing from the new run", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  const task = newTask();
-  await store.insertTasks(newPost(accountId, [task]));
+test("the late end of a run changes nothing of the next run of its task", async (t) => {
+  const { node, store, post } = await startNode(t);
+  const { id } = await post();
   await node.pass(1);
   node.areDeaf = true;
   node.cluster.change({ isIn: false });
@@ -441,12 +426,12 @@ test("a run that ends after its task was begun again here takes nothing from the
 
   first.end({ kind: "aborted" });
   await turns();
-  node.engine.cancel(task.id);
+  node.engine.cancel(id);
 
   assert.deepEqual([first.signal.aborted, second.signal.aborted], [true, true]);
 });
 
-test("the node that holds a role does its work, and no other node", async (t) => {
+test("only the node with a role does the work of the role", async (t) => {
   const store = await openTestStore(t);
   const calls: string[] = [];
   const note = <Value>(name: keyof Store, value: Value): Promise<Value> => {
@@ -468,22 +453,21 @@ test("the node that holds a role does its work, and no other node", async (t) =>
   await node.pass(61);
   assert.deepEqual(calls, []);
 
-  const done = [
+  for (const [role, methods] of [
     ["release", ["releaseDelayed"]],
     ["orders", ["listOpenRedeliveryOrders"]],
     ["reap", ["listDueLeases"]],
     ["sweep", ["eraseExpired", "keepClockReading"]],
     ["sample", ["sampleQueues"]],
     ["fold", ["foldTraffic"]],
-  ] as const;
-  for (const [role, methods] of done) {
+  ] as const) {
     node.cluster.roles = [role];
     await node.pass(60);
     assert.deepEqual(new Set(calls.splice(0)), new Set(methods));
   }
 });
 
-test("leases that ran out while nobody could reach the store are resumed and not ended", async (t) => {
+test("leases that expired while the store was unreachable are resumed", async (t) => {
   const store = await openTestStore(t);
   let isReachable = true;
   const reach = <Args extends readonly unknown[], Value>(
@@ -498,8 +482,8 @@ test("leases that ran out while nobody could reach the store are resumed and not
     endLeases: reach(store.endLeases),
     resumeLeases: ({ now }) => store.resumeLeases({ of: "earlier life", now }),
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  await store.insertTasks(newPost(accountId, [newTask()]));
+  const { node, post } = await startNode(t, { store, overrides });
+  await post();
   const workerId = await seedWorker(store);
   node.cluster.roles = ["reap"];
   const lease = await leaseOne(store, workerId, node.clock.now());
@@ -513,10 +497,10 @@ test("leases that ran out while nobody could reach the store are resumed and not
   assert(held.expiresAt > node.clock.now());
   assert.deepEqual([held.losses, node.runs.length], [0, 0]);
   await node.pass(LEASE_MS / 1000);
-  assert.equal(node.runs[0]?.id, lease.id, "nobody was heard of since");
+  assert.equal(node.runs[0]?.id, lease.id, "no heartbeat came");
 });
 
-test("a limit of leases is the store's to keep, and one that ends here is followed by another claim", async (t) => {
+test("the store limits the leases of a type, and the end of a lease starts another claim", async (t) => {
   const claims: LeaseClaim[] = [];
   const store = await openTestStore(t);
   const overrides: Partial<Store> = {
@@ -535,7 +519,7 @@ test("a limit of leases is the store's to keep, and one that ends here is follow
   await store.insertTasks(newPost(accountId, tasks));
   node.engine.wake(new Set(["print"]));
   const leases: LeasedTask[] = [];
-  // More than the type's concurrency: how many are held at all nodes is not known here.
+  // More than the type's concurrency: this node does not count the leases of all nodes.
   for (let i = 0; i < 11; i++) {
     leases.push(...(await claim()));
     await node.pass(1);
@@ -550,7 +534,7 @@ test("a limit of leases is the store's to keep, and one that ends here is follow
   assert.equal((await waiting).length, 1);
 });
 
-test("what is scheduled moves once when the clock is set: the others wait for the node whose role it is", async (t) => {
+test("only the node with the clock's role moves schedules after the clock was set; others wait", async (t) => {
   const store = await openTestStore(t);
   const shifts: number[] = [];
   const overrides: Partial<Store> = {
@@ -559,12 +543,10 @@ test("what is scheduled moves once when the clock is set: the others wait for th
       return store.shiftTimes(shift);
     },
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
+  const { node, postDue } = await startNode(t, { store, overrides });
   node.cluster.roles = [];
   node.engine.clockWasSet(60_000);
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  await postDue();
   await node.pass(4);
   assert.deepEqual([shifts, node.sent.length], [[], 0]);
   await node.pass(2);
@@ -576,15 +558,10 @@ test("what is scheduled moves once when the clock is set: the others wait for th
   assert.deepEqual(shifts, [60_000]);
 });
 
-test("a host that takes one attempt at a time is another node's until that has ended", async (t) => {
-  const { node, store, accountId } = await startNode(t, { inFlightPerHostMax: 1 });
-  const members = ["node-1", ...Array.from({ length: 50 }, (_, i) => `other-${i}`)];
-  node.cluster.change({ members });
-  await turns();
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
-  node.cluster.hint({ lanes: [{ accountId, host: HOST }] });
+test("a node sends no more than its share of a host's attempts, from its start on", async (t) => {
+  const { node, postDue, lanes } = await startNode(t, { inFlightPerHostMax: 1, others: 50 });
+  await postDue();
+  node.engine.wakeDeliveries(lanes);
   await node.pass(2);
   assert.deepEqual(node.sent, []);
 
@@ -594,39 +571,22 @@ test("a host that takes one attempt at a time is another node's until that has e
   assert.equal(node.sent.length, 1);
 });
 
-test("a node that drains gives up its roles immediately, and its runs go on", async (t) => {
-  const { node, store, accountId } = await startNode(t);
-  await store.insertTasks(newPost(accountId, [newTask()]));
+test("a node that drains resigns its roles and keeps its runs; after an abort it has no listener", async (t) => {
+  const { node, post } = await startNode(t);
+  await post();
   await node.pass(1);
   node.engine.drain();
-  assert.deepEqual(node.cluster.roles, []);
-  assert.equal(node.runs[0]?.signal.aborted, false);
-});
-
-test("a node that starts among others sends no more than its share from the beginning", async (t) => {
-  const store = await openTestStore(t);
-  const { node, accountId } = await startNode(t, { store, inFlightPerHostMax: 1, others: 50 });
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
-  node.engine.wakeDeliveries([{ accountId, host: HOST }]);
-  await node.pass(1);
-  assert.deepEqual(node.sent, []);
-});
-
-test("a node that stops hears of no other any more", async (t) => {
-  const { node } = await startNode(t);
+  assert.deepEqual([node.cluster.roles, node.runs[0]?.signal.aborted], [[], false]);
   assert(node.cluster.listeners > 0);
-  node.engine.drain();
   node.engine.abort();
   assert.equal(node.cluster.listeners, 0);
 });
 
-test("a store of one node is asked for nothing that other nodes may have done", async (t) => {
+test("a store of one node is never polled for work of other nodes", async (t) => {
   const store = await openTestStore(t);
-  const asked: string[] = [];
+  const calls: string[] = [];
   const spy = (name: keyof Store) => (): never => {
-    asked.push(name);
+    calls.push(name);
     return assert.fail(name);
   };
   const overrides: Partial<Store> = {
@@ -636,7 +596,7 @@ test("a store of one node is asked for nothing that other nodes may have done", 
   };
   const { node } = await startNode(t, { store, overrides });
   await node.pass(61);
-  assert.deepEqual(asked, []);
+  assert.deepEqual(calls, []);
 });
 
 /** A step of the store that rejects the operations that `isBad` names. */
@@ -650,12 +610,11 @@ function rejecting<Args, Value>(
   };
 }
 
-test("a task whose result cannot be stored fails, and the engine goes on", async (t) => {
+test("a task whose result cannot be stored fails, and the engine continues", async (t) => {
   const store = await openTestStore(t);
   const finishTask = rejecting(store.finishTask, ({ resultText }) => resultText === '"bad"');
-  const { node, accountId } = await startNode(t, { store, overrides: { finishTask } });
-  const tasks = [newTask(), newTask()];
-  await store.insertTasks(newPost(accountId, tasks));
+  const { node, accountId, post } = await startNode(t, { store, overrides: { finishTask } });
+  const tasks = [await post(), await post()];
   await node.pass(1);
 
   node.runs.forEach(({ end }, i) =>
@@ -665,20 +624,20 @@ test("a task whose result cannot be stored fails, and the engine goes on", async
 
   const found = await Promise.all(tasks.map(({ id }) => store.findTask({ accountId, id })));
   assert.deepEqual(new Set(found.map((each) => each?.task.statusCode)), new Set([50010, 20000]));
-  await store.insertTasks(newPost(accountId, [newTask()]));
+  await post();
   await node.pass(1);
   assert.equal(node.runs.length, 3);
 });
 
-test("a worker's result that cannot be stored fails its task, and the others of its request complete", async (t) => {
+test("a worker's result that cannot be stored fails its task, and no other of the request", async (t) => {
   const store = await openTestStore(t);
   const endLeases = rejecting(store.endLeases, ({ ends }) =>
     ends.some(({ sequel }) => sequel.kind === "finish" && sequel.resultText === '"bad"'),
   );
-  const { node, accountId } = await startNode(t, { store, overrides: { endLeases } });
+  const { node, accountId, post } = await startNode(t, { store, overrides: { endLeases } });
   const workerId = await seedWorker(store);
-  const tasks = [newTask({ type: "print" }), newTask({ type: "print" })];
-  await store.insertTasks(newPost(accountId, tasks));
+  await post(newTask({ type: "print" }));
+  await post(newTask({ type: "print" }));
   const gone = new AbortController().signal;
   const order = { workerId, types: ["print"], max: 2, waitMs: 30_000, gone };
   const claim = node.engine.desk.claim(order);
@@ -692,64 +651,56 @@ test("a worker's result that cannot be stored fails its task, and the others of 
 
   assert.deepEqual(outcomes, ["ok", "ok"]);
   const found = await Promise.all(leases.map(({ id }) => store.findTask({ accountId, id })));
-  assert.deepEqual(
-    found.map((each) => each?.task.statusCode),
-    [50010, 20000],
-  );
+  const codes = found.map((each) => each?.task.statusCode);
+  assert.deepEqual(codes, [50010, 20000]);
 });
 
 test("an attempt whose response cannot be stored is recorded without it", async (t) => {
   const store = await openTestStore(t);
   const recordAttempt = rejecting(store.recordAttempt, ({ result }) => result.address !== null);
-  const { node, accountId } = await startNode(t, { store, overrides: { recordAttempt } });
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  const task = newTask({ type: "x", postback });
-  await store.insertTasks(newPost(accountId, [task]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  const { node, accountId, postDue } = await startNode(t, { store, overrides: { recordAttempt } });
+  const { id } = await postDue(T0 + 1000);
   node.result = { address: HOST };
   node.endSends();
 
   await node.pass(1);
 
-  const [delivery] = (await store.listDeliveries({ accountId, id: task.id })) ?? [];
+  const [delivery] = (await store.listDeliveries({ accountId, id })) ?? [];
   assert.equal(delivery?.state, "delivered");
 });
 
-test("claims that the store rejects are tried again", async (t) => {
+test("claims that the store rejects are repeated", async (t) => {
   const store = await openTestStore(t);
   let areBad = true;
   const overrides = {
     claimTasks: rejecting(store.claimTasks, () => areBad),
     claimAttempts: rejecting(store.claimAttempts, () => areBad),
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  const postback = { url: `http://${HOST}/hook`, host: HOST };
-  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
-  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  const { node, post, postDue, counts } = await startNode(t, { store, overrides });
+  await post();
+  await postDue(T0 + 1000);
   await node.pass(3);
-  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
-  assert.equal(node.engine.isHalted, false);
+  assert.deepEqual([counts(), node.engine.isHalted], [[0, 0], false]);
   areBad = false;
 
   await node.pass(61);
 
-  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+  assert.deepEqual(counts(), [1, 1]);
 });
 
-test("a node whose engine meets a fault of the store joins again, and goes on", async (t) => {
+test("a node joins again after a fault of the store, and continues", async (t) => {
   const store = await openTestStore(t);
   let isSound = false;
   const overrides: Partial<Store> = {
     claimTasks: (claim) =>
       isSound ? store.claimTasks(claim) : Promise.reject(new StoreError("unknown", "lost")),
   };
-  const { node, accountId } = await startNode(t, { store, overrides });
-  await store.insertTasks(newPost(accountId, [newTask()]));
+  const { node, post } = await startNode(t, { store, overrides });
+  await post();
 
   await node.pass(1);
 
-  assert.equal(node.cluster.rejoins.length, 1);
-  assert.equal(node.engine.isHalted, false);
+  assert.deepEqual([node.cluster.rejoins.length, node.engine.isHalted], [1, false]);
   isSound = true;
   node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
   await node.pass(1);

@@ -12,7 +12,7 @@ import { openHeldProcesses } from "./held-process.ts";
 
 const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
 
-/** A number with which nothing was started: the first process of the machine started before it. */
+/** A number that no process of this test has: the first process of the machine started before it. */
 const DEAD = "1.1";
 
 /** Starts a program with a mark in its environment, in a group of its own; ended with the test. */
@@ -29,21 +29,25 @@ function startMarked(t: TestContext, mark: string, command = sh("exec sleep 1000
 
 const newOwner = (): string => `test-${randomUUID()}`;
 
-test("ends what bears the owner's mark and whose starter is no more", { skip }, async (t) => {
-  const owner = newOwner();
-  const children = [startMarked(t, `${owner}/${DEAD}`), startMarked(t, `${owner}/${DEAD}`)];
-  const ends = children.map((child) => once(child, "exit"));
-  await Promise.all(children.map((child) => once(child, "spawn")));
+test(
+  "endOrphans ends processes with the owner's mark whose starter has ended",
+  { skip },
+  async (t) => {
+    const owner = newOwner();
+    const children = [startMarked(t, `${owner}/${DEAD}`), startMarked(t, `${owner}/${DEAD}`)];
+    const ends = children.map((child) => once(child, "exit"));
+    await Promise.all(children.map((child) => once(child, "spawn")));
 
-  assert.deepEqual(await endOrphans({ owner }), { ended: 2, left: 0 });
-  assert.deepEqual(await Promise.all(ends), [
-    [null, "SIGKILL"],
-    [null, "SIGKILL"],
-  ]);
-  assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
-});
+    assert.deepEqual(await endOrphans({ owner }), { ended: 2, left: 0 });
+    assert.deepEqual(await Promise.all(ends), [
+      [null, "SIGKILL"],
+      [null, "SIGKILL"],
+    ]);
+    assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
+  },
+);
 
-test("a starter whose number another process has by now is no more", { skip }, async (t) => {
+test("a starter has ended if another process has its number", { skip }, async (t) => {
   const owner = newOwner();
   const child = startMarked(t, `${owner}/${process.pid}.1`);
   const end = once(child, "exit");
@@ -53,7 +57,7 @@ test("a starter whose number another process has by now is no more", { skip }, a
   assert.deepEqual(await end, [null, "SIGKILL"]);
 });
 
-test("leaves alone what it cannot prove to be an orphan of that owner", { skip }, async (t) => {
+test("endOrphans ends no process that is not a proven orphan of the owner", { skip }, async (t) => {
   const owner = newOwner();
   const marks: readonly (readonly [why: string, mark: string])[] = [
     ["its starter lives", runMark(owner) ?? assert.fail()],
@@ -74,22 +78,26 @@ test("leaves alone what it cannot prove to be an orphan of that owner", { skip }
   );
 });
 
-test("a mark in an argument or in another variable's value is none", { skip }, async (t) => {
-  const owner = newOwner();
-  const env = {
-    ...process.env,
-    OTHER: `x ${RUN_OF}=${owner}/${DEAD}`,
-    [`X${RUN_OF}`]: `${owner}/${DEAD}`,
-  };
-  const args = ["-c", "exec sleep 1000", `${RUN_OF}=${owner}/${DEAD}`];
-  const child = spawn("sh", args, { env, stdio: "ignore" });
-  t.after(() => child.kill("SIGKILL"));
-  await once(child, "spawn");
+test(
+  "a mark in an argument or in the value of another variable does not count",
+  { skip },
+  async (t) => {
+    const owner = newOwner();
+    const env = {
+      ...process.env,
+      OTHER: `x ${RUN_OF}=${owner}/${DEAD}`,
+      [`X${RUN_OF}`]: `${owner}/${DEAD}`,
+    };
+    const args = ["-c", "exec sleep 1000", `${RUN_OF}=${owner}/${DEAD}`];
+    const child = spawn("sh", args, { env, stdio: "ignore" });
+    t.after(() => child.kill("SIGKILL"));
+    await once(child, "spawn");
 
-  assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
-});
+    assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
+  },
+);
 
-test("finds forks that went into sessions of their own", { skip }, async (t) => {
+test("endOrphans finds forks in sessions of their own", { skip }, async (t) => {
   const owner = newOwner();
   const held = await openHeldProcesses(t);
   const command = node("fork.mjs", held.socketPath, "ignore-term", "detached", "exit");
@@ -101,21 +109,25 @@ test("finds forks that went into sessions of their own", { skip }, async (t) => 
   await fork.ended;
 });
 
-test("ends a process that forks again and again, and all its forks", { skip }, async (t) => {
-  const owner = newOwner();
-  const script = "echo started; while :; do sleep 1000 & sleep 0.001; done";
-  const child = startMarked(t, `${owner}/${DEAD}`, sh(script));
-  await once(child.stdout ?? assert.fail(), "data");
+test(
+  "endOrphans ends a process that forks continuously, and all its forks",
+  { skip },
+  async (t) => {
+    const owner = newOwner();
+    const script = "echo started; while :; do sleep 1000 & sleep 0.001; done";
+    const child = startMarked(t, `${owner}/${DEAD}`, sh(script));
+    await once(child.stdout ?? assert.fail(), "data");
 
-  const { ended, left } = await endOrphans({ owner });
+    const { ended, left } = await endOrphans({ owner });
 
-  assert.ok(ended >= 1);
-  assert.equal(left, 0);
-  assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
-});
+    assert.ok(ended >= 1);
+    assert.equal(left, 0);
+    assert.deepEqual(await endOrphans({ owner }), { ended: 0, left: 0 });
+  },
+);
 
 test(
-  "a process that was itself started by a command spares itself and what is above it",
+  "a process that a command started ends neither itself nor its ancestors",
   { skip },
   async (t) => {
     const owner = newOwner();

@@ -19,97 +19,49 @@ async function makeFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
-test("finds a program in the PATH of the command, past one that is not executable", async (t) => {
-  const cwd = await makeFolder(t);
-
-  const path = await findProgram("tool", {
-    cwd,
-    env: { PATH: `${cwd}/none:${cwd}/data:${cwd}/bin` },
-  });
-
-  assert.equal(path, join(cwd, "bin/tool"));
-});
-
-test("finds a program named with a slash from the working folder", async (t) => {
-  const cwd = await makeFolder(t);
-
-  assert.equal(await findProgram("bin/tool", { cwd, env: {} }), join(cwd, "bin/tool"));
-  assert.equal(await findProgram("./bin/tool", { cwd, env: {} }), join(cwd, "bin/tool"));
-});
-
-test("finds a program in an empty or relative entry of PATH from the working folder", async (t) => {
-  const cwd = await makeFolder(t);
-
-  assert.equal(
-    await findProgram("tool", { cwd, env: { PATH: "/none:bin" } }),
-    join(cwd, "bin/tool"),
-  );
-  assert.equal(
-    await findProgram("tool", { cwd: join(cwd, "bin"), env: { PATH: "" } }),
-    join(cwd, "bin/tool"),
-  );
-});
-
-test("finds the system's programs without any PATH", async (t) => {
-  const cwd = await makeFolder(t);
-
-  assert.match((await findProgram("sh", { cwd, env: {} })) ?? "", /^\/(usr\/)?bin\/sh$/);
-});
-
-test("a folder is no program", async (t) => {
-  const cwd = await makeFolder(t);
-
-  assert.equal(await findProgram("folder", { cwd, env: { PATH: join(cwd, "data") } }), null);
-});
-
-const problems: readonly (readonly [rule: string, command: CommandLine, problem: string | null])[] =
-  [
-    ["has no problem with a program that is there", ["tool", "--flag"], null],
-    [
-      "names a program missing in PATH",
-      ["no-such-tool"],
-      "The program 'no-such-tool' was not found in PATH: install it or correct 'command'.",
-    ],
-    [
-      "names a missing program given as a path",
-      ["./no-such-tool"],
-      "The program './no-such-tool' was not found: install it or correct 'command'.",
-    ],
-    [
-      "names a program that is not executable",
-      ["data/tool"],
-      "The program 'data/tool' is not executable: make it so (chmod +x) or correct 'command'.",
-    ],
-    [
-      "takes an empty name",
-      [""],
-      "The program '' was not found in PATH: install it or correct 'command'.",
-    ],
-    [
-      "takes a name no file can have",
-      ["to\0ol"],
-      "The program 'to\0ol' was not found in PATH: install it or correct 'command'.",
-    ],
-  ];
-for (const [rule, command, problem] of problems) {
-  test(`the check of a command ${rule}`, async (t) => {
-    const cwd = await makeFolder(t);
-
-    assert.equal(await commandProblem(command, { cwd, env: { PATH: join(cwd, "bin") } }), problem);
+const FOUND: readonly (readonly [rule: string, name: string, path: string, cwd?: string])[] = [
+  ["in PATH, past a file that is not executable", "tool", "CWD/none:CWD/data:CWD/bin"],
+  ["by a path from the working folder", "bin/tool", ""],
+  ["by a path that begins with ./", "./bin/tool", ""],
+  ["in a relative entry of PATH", "tool", "/none:bin"],
+  ["in an empty entry of PATH", "tool", "", "bin"],
+];
+for (const [rule, name, path, below = ""] of FOUND) {
+  test(`findProgram finds a program ${rule}`, async (t) => {
+    const folder = await makeFolder(t);
+    const env = { PATH: path.replaceAll("CWD", folder) };
+    assert.equal(
+      await findProgram(name, { cwd: join(folder, below), env }),
+      join(folder, "bin/tool"),
+    );
   });
 }
 
-for (const [kind, name] of [
-  ["missing", "none"],
-  ["a file", "bin/tool"],
-] as const) {
-  test(`the check of a command names a working folder that is ${kind}`, async (t) => {
-    const cwd = join(await makeFolder(t), name);
+test("findProgram finds programs of the system without PATH, and no folder", async (t) => {
+  const cwd = await makeFolder(t);
 
-    assert.equal(
-      await commandProblem(["sh"], { cwd, env: {} }),
-      `The command's working folder '${cwd}' does not exist: create it or correct 'cwd'.`,
-    );
+  assert.match((await findProgram("sh", { cwd, env: {} })) ?? "", /^\/(usr\/)?bin\/sh$/);
+  assert.equal(await findProgram("folder", { cwd, env: { PATH: join(cwd, "data") } }), null);
+});
+
+const PROBLEMS: readonly (readonly [rule: string, command: CommandLine, below: string, RegExp?])[] =
+  [
+    ["an existing program", ["tool", "--flag"], ""],
+    ["a program missing in PATH", ["no-such-tool"], "", /no-such-tool.*PATH/],
+    ["a missing path", ["./no-such-tool"], "", /\.\/no-such-tool/],
+    ["a program that is not executable", ["data/tool"], "", /data\/tool.*chmod/],
+    ["an empty name", [""], "", /''/],
+    ["a name with a NUL", ["to\0ol"], "", /to\0ol/],
+    ["a missing working folder", ["sh"], "none", /none.*'cwd'/],
+    ["a file as working folder", ["sh"], "bin/tool", /bin\/tool.*'cwd'/],
+  ];
+for (const [rule, command, below, problem] of PROBLEMS) {
+  test(`commandProblem of ${rule} is ${problem === undefined ? "null" : "a message"}`, async (t) => {
+    const folder = await makeFolder(t);
+    const env = { PATH: join(folder, "bin") };
+    const found = await commandProblem(command, { cwd: join(folder, below), env });
+    if (problem === undefined) assert.equal(found, null);
+    else assert.match(found ?? "", problem);
   });
 }
 

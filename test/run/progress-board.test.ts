@@ -8,7 +8,7 @@ import { StoreError, type RunProgress } from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-/** A board of a node that runs the task `own` itself; `kept` is what the nodes have told each other. */
+/** A board of a node that runs the task `own`; `kept` is the progress in the store. */
 function newBoard({ isShared = true } = {}) {
   const clock = createFakeClock();
   const cluster = isShared ? new FakeCluster(clock) : newLoneNode(clock);
@@ -47,7 +47,7 @@ function at(progress: number): TaskProgress {
   return { progress, note: null };
 }
 
-test("what is reported is told to the other nodes once, and again when there is something newer", async () => {
+test("progress is stored for other nodes once, and again when it is newer", async () => {
   const { board, kept, told, tell } = newBoard();
   await tell();
   board.known.set("own", at(0.1));
@@ -61,7 +61,7 @@ test("what is reported is told to the other nodes once, and again when there is 
   assert.deepEqual([kept.get("own"), kept.get("leased")], [at(0.3), at(0.2)]);
 });
 
-test("what a worker reported here is not kept here, because it may report the next to another node", async () => {
+test("a worker's progress is read from the store, because its next report may go to another node", async () => {
   const { board, kept, tell } = newBoard();
   board.known.set("own", at(0.1));
   board.known.set("leased", at(0.2));
@@ -79,7 +79,7 @@ test("what a worker reported here is not kept here, because it may report the ne
   ]);
 });
 
-test("what could not be told is told in the next second, and shown here meanwhile", async () => {
+test("progress that could not be stored is stored a second later, and shown meanwhile", async () => {
   const { board, told, state, tell } = newBoard();
   board.known.set("leased", at(0.2));
   state.isReachable = false;
@@ -90,7 +90,7 @@ test("what could not be told is told in the next second, and shown here meanwhil
   assert.deepEqual(told, [["leased"]]);
 });
 
-test("a node that is alone tells nobody and asks nobody", async () => {
+test("a lone node neither stores nor reads progress", async () => {
   const { board, told, asked, tell } = newBoard({ isShared: false });
   board.known.set("leased", at(0.2));
   await tell();

@@ -1,6 +1,6 @@
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/run/runner.ts";
 
-/** Runs one task, without input where nothing else is asked for. */
+/** Runs one task, by default without input. */
 export function runOnce(
   runner: Runner,
   overrides: Partial<RunRequest & RunOptions> = {},
@@ -12,5 +12,5 @@ export function runOnce(
   return runner.run(request, { signal, report });
 }
 
-/** The outcome of a run that went well. */
+/** The outcome of a completed run. */
 export const completed = (resultText: string): RunOutcome => ({ kind: "completed", resultText });

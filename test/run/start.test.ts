@@ -23,7 +23,7 @@ const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const HOST = "127.0.0.1";
 const WORKER_TYPE = { concurrency: 9, retries: 0, leaseMs: 30_000, timeoutMs: 600_000 };
 
-/** An engine that is not started, of a worker's type and one of its own, and what it sends and runs. */
+/** An engine that has not started, with a type of workers and one of its own. */
 function newEngine(store: Store) {
   const sent: string[] = [];
   const runs: string[] = [];
@@ -60,7 +60,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test("what a worker completes before the start has recovered is sent after it, and once", async (t) => {
+test("a completion before the recovery of the start is sent once after it", async (t) => {
   const store = await openTestStore(t);
   const accountId = await seedAccount(store);
   const postback = { url: `http://${HOST}/hook`, host: HOST };
@@ -88,7 +88,7 @@ test("what a worker completes before the start has recovered is sent after it, a
   await engine.quiet();
 });
 
-test("what a worker gives back before the start has recovered starts no task that the start would queue again", async (t) => {
+test("a release before the recovery of the start starts no run", async (t) => {
   const store = await openTestStore(t);
   const accountId = await seedAccount(store);
   const own = newTask({ type: "own" });
@@ -108,7 +108,7 @@ test("what a worker gives back before the start has recovered starts no task tha
   await engine.quiet();
 });
 
-test("what a worker told of a task's progress is forgotten once the task is cancelled", async (t) => {
+test("the progress from a worker is forgotten when the task is cancelled", async (t) => {
   const store = await openTestStore(t);
   const accountId = await seedAccount(store);
   await store.insertTasks(newPost(accountId, [newTask()]));

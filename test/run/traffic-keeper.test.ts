@@ -31,7 +31,7 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
   return { keeper, calls, warned, failures };
 }
 
-test("a tick notes what waits, and folds whole hours that are a day old until none is left", async () => {
+test("a tick samples the queues, and rolls up all whole hours that are a day old", async () => {
   const { keeper, calls } = newKeeper(["more", "more"]);
 
   keeper.wake();
@@ -42,7 +42,7 @@ test("a tick notes what waits, and folds whole hours that are a day old until no
   assert.deepEqual(calls, [["sample", { now: NOW }], fold, fold, fold]);
 });
 
-test("a store that is unable is told of in the log, and asked again at the next tick", async () => {
+test("a full store is logged, and called again at the next tick", async () => {
   const { keeper, calls, warned, failures } = newKeeper([new StoreError("full", "no space")]);
 
   keeper.wake();
@@ -55,7 +55,7 @@ test("a store that is unable is told of in the log, and asked again at the next 
   assert.deepEqual(failures, []);
 });
 
-test("what is no fault of the store is handed on, and nothing begins after a stop", async () => {
+test("an error that is not the store's is reported, and no tick begins after a stop", async () => {
   const { keeper, calls, failures } = newKeeper([new TypeError("a bug")]);
 
   keeper.wake();

@@ -25,14 +25,14 @@ const LEASE_MS = 30_000;
 const WORKER = 7;
 const TYPE: WorkerType = { concurrency: 100, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
 
-/** A claim that the store is asked for, and that ends when the test says so. */
+/** A claim of the store, which the test ends. */
 interface AskedClaim {
   readonly claim: LeaseClaim;
   readonly bring: (...tasks: readonly LeasedTask[]) => Promise<void>;
   readonly refuse: (error: Error) => Promise<void>;
 }
 
-/** A desk on a store that the test plays. */
+/** A desk on a store of the test. */
 class Setup {
   readonly clock = createFakeClock({ now: 1_000_000 });
   readonly claims: AskedClaim[] = [];
@@ -42,14 +42,14 @@ class Setup {
   readonly progress = new Map<string, TaskProgress>();
   readonly known = new Map<string, Lease>();
   heartbeatOutcome: LeaseOutcome = "ok";
-  /** Heartbeats are answered after this. */
+  /** Heartbeats end after this. */
   beatsHeld: Promise<void> = Promise.resolve();
   endOutcome = ({ ends }: LeaseEnds): readonly LeaseEndResult[] =>
     ends.map(() => ({ outcome: "ok", isNew: true, lanes: [] }));
   due: readonly Lease[] = [];
   duePolls = 0;
   resumed: readonly Lease[] = [];
-  /** Ends of leases are answered after this. */
+  /** Ends of leases end after this. */
   endsHeld: Promise<void> = Promise.resolve();
   readonly desk: WorkerDesk;
 
@@ -101,7 +101,7 @@ class Setup {
     };
   }
 
-  /** Asks for tasks; what came of it is in `answer` once it is known. */
+  /** Claims tasks; the ids are in `answer` at the end. */
   poll({ types = ["print"], max = 1, waitMs = 30_000 } = {}) {
     const gone = new AbortController();
     const poll = { answer: null as readonly string[] | null, fault: null as unknown, gone };
@@ -112,13 +112,15 @@ class Setup {
     return poll;
   }
 
-  /** The next claim that the store was asked for. */
+  /** The next claim of the store. */
   next(): AskedClaim {
     const claim = this.claims.shift();
     assert(claim !== undefined, "the store is asked for a claim");
     return claim;
   }
 }
+
+const A = { id: "a", leaseId: "lease of a" };
 
 function task(
   id: string,
@@ -140,12 +142,14 @@ function lease(id: string, facts: Partial<Lease> = {}): Lease {
   };
 }
 
-/** Lets everything that is settled take its effect. */
+const maxOf = ({ claim }: AskedClaim) => claim.types.map(({ max }) => max);
+
+/** Waits for the effects of settled promises. */
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test("a thousand workers that wait for an empty queue ask nothing of the store", async () => {
+test("a thousand workers that wait for an empty queue cause no claim", async () => {
   const setup = new Setup();
   const polls = Array.from({ length: 1000 }, () => setup.poll());
   for (let second = 0; second < 29; second++) {
@@ -162,7 +166,7 @@ test("a thousand workers that wait for an empty queue ask nothing of the store",
   assert.equal(setup.claims.length, 0);
 });
 
-test("a single task costs a claim for the first of a thousand that wait, and one or two that find nothing", async () => {
+test("one task causes one claim for the first of a thousand waiting workers, and at most two empty claims", async () => {
   for (const max of [1, 10]) {
     const setup = new Setup();
     const polls = Array.from({ length: 1000 }, () => setup.poll({ max }));
@@ -178,9 +182,9 @@ test("a single task costs a claim for the first of a thousand that wait, and one
   }
 });
 
-test("a long queue soon serves many who wait at once, in the order they came", async () => {
-  const setup = new Setup();
-  const polls = Array.from({ length: 40 }, () => setup.poll());
+test("a long queue serves waiting workers in their order, with at most 64 claims at the same time", async () => {
+  const setup = new Setup({ print: { concurrency: 1000 } });
+  const polls = Array.from({ length: 200 }, () => setup.poll());
   setup.desk.wake("print");
   const rounds: number[] = [];
   for (let id = 0; setup.claims.length > 0;) {
@@ -188,14 +192,14 @@ test("a long queue soon serves many who wait at once, in the order they came", a
     rounds.push(round.length);
     await Promise.all(round.map(({ bring }) => bring(task(String(id++)))));
   }
-  assert.deepEqual(rounds, [1, 2, 4, 8, 16, 9]);
+  assert.deepEqual(rounds, [1, 2, 4, 8, 16, 32, 64, 64, 9]);
   assert.deepEqual(
     polls.map(({ answer }) => answer),
     polls.map((_, i) => [String(i)]),
   );
 });
 
-test("a wake that comes while a claim is under way that finds nothing is not lost", async () => {
+test("a wake during an empty claim is not lost", async () => {
   const setup = new Setup();
   const poll = setup.poll();
   setup.desk.wake("print");
@@ -206,7 +210,7 @@ test("a wake that comes while a claim is under way that finds nothing is not los
   assert.deepEqual(poll.answer, ["a"]);
 });
 
-test("who cannot wait gets what is there, and waits for a claim that is under way", async () => {
+test("a claim without a wait gets queued tasks, after the claims in progress", async () => {
   const setup = new Setup();
   const empty = setup.poll({ waitMs: 0 });
   await turn();
@@ -225,7 +229,7 @@ test("who cannot wait gets what is there, and waits for a claim that is under wa
   assert.equal(setup.claims.length, 0);
 });
 
-test("a time that is over while the store claims ends the wait only after the claim", async () => {
+test("the end of a wait during a claim takes effect after the claim", async () => {
   const setup = new Setup();
   const poll = setup.poll({ waitMs: 1000 });
   setup.desk.wake("print");
@@ -236,7 +240,7 @@ test("a time that is over while the store claims ends the wait only after the cl
   assert.deepEqual(poll.answer, ["a"]);
 });
 
-test("what was claimed for a client that is gone goes back at once, to the next, and no run is counted", async () => {
+test("tasks claimed for a disconnected client are released immediately, without a run", async () => {
   const setup = new Setup();
   const first = setup.poll({ max: 2 });
   const second = setup.poll();
@@ -254,31 +258,14 @@ test("what was claimed for a client that is gone goes back at once, to the next,
   assert.deepEqual(second.answer, ["a"]);
 });
 
-test("a client that goes while nothing is queued is forgotten", async () => {
-  const setup = new Setup();
-  const first = setup.poll();
-  const second = setup.poll();
-  first.gone.abort();
-  await turn();
-  assert.deepEqual(first.answer, []);
-  setup.desk.wake("print");
-  await setup.next().bring(task("a"));
-  assert.deepEqual(second.answer, ["a"]);
-  const third = setup.poll();
-  assert.equal(third.answer, null);
-});
-
-test("no more leases of a type are held than its concurrency, claims under way and earlier processes included", async () => {
+test("the leases of a type never exceed its concurrency, including claims in progress and earlier processes", async () => {
   const setup = new Setup({ print: { concurrency: 3 } });
   setup.resumed = [lease("old")];
   await setup.desk.recover();
   for (let i = 0; i < 5; i++) setup.poll({ max: 2 });
   setup.desk.wake("print");
   setup.desk.wake("print");
-  assert.deepEqual(
-    setup.next().claim.types.map(({ max }) => max),
-    [2],
-  );
+  assert.deepEqual(maxOf(setup.next()), [2]);
   assert.equal(setup.claims.length, 0);
 
   const other = new Setup({ print: { concurrency: 3 } });
@@ -286,10 +273,7 @@ test("no more leases of a type are held than its concurrency, claims under way a
   other.desk.wake("print");
   await other.next().bring(task("a"), task("b"));
   const second = other.next();
-  assert.deepEqual(
-    second.claim.types.map(({ max }) => max),
-    [1],
-  );
+  assert.deepEqual(maxOf(second), [1]);
   assert.equal(other.claims.length, 0);
   await second.bring(task("c"));
   assert.deepEqual(waiting[1]?.answer, ["c"]);
@@ -297,23 +281,19 @@ test("no more leases of a type are held than its concurrency, claims under way a
 
   await other.desk.complete(WORKER, [{ id: "b", leaseId: "lease of b", resultText: "1" }]);
   const third = other.next();
-  assert.deepEqual(
-    third.claim.types.map(({ max }) => max),
-    [1],
-  );
+  assert.deepEqual(maxOf(third), [1]);
   await third.bring(task("d"));
   other.desk.cancel("d");
   await other.next().bring(task("e"));
   assert.equal(other.claims.length, 0);
 });
 
-test("a lease is freed however it ends, and only once", async () => {
-  const ref = { id: "a", leaseId: "lease of a" };
+test("every end of a lease frees its slot once", async () => {
   const ways: Readonly<Record<string, (setup: Setup) => Promise<unknown>>> = {
-    completed: ({ desk }) => desk.complete(WORKER, [{ ...ref, resultText: "1" }]),
+    completed: ({ desk }) => desk.complete(WORKER, [{ ...A, resultText: "1" }]),
     failed: ({ desk }) =>
-      desk.fail(WORKER, [{ ...ref, message: "", detailText: "null", retry: null }]),
-    released: ({ desk }) => desk.release(WORKER, [ref]),
+      desk.fail(WORKER, [{ ...A, message: "", detailText: "null", retry: null }]),
+    released: ({ desk }) => desk.release(WORKER, [A]),
     cancelled: async ({ desk }) => desk.cancel("a"),
     expired: async (setup) => {
       setup.due = [lease("a")];
@@ -336,13 +316,13 @@ test("a lease is freed however it ends, and only once", async () => {
   }
 });
 
-test("a lease that a late heartbeat brings back to life is held again, unless it ends meanwhile", async () => {
+test("a lease that a late heartbeat revives takes its slot again, unless it ends meanwhile", async () => {
   for (const endsMeanwhile of [false, true]) {
     const setup = new Setup({ print: { concurrency: 1 } });
     setup.known.set("lease of a", lease("a"));
-    const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress: null }]);
+    const beat = setup.desk.heartbeat(WORKER, [{ ...A, progress: null }]);
     if (endsMeanwhile) {
-      await setup.desk.complete(WORKER, [{ id: "a", leaseId: "lease of a", resultText: "1" }]);
+      await setup.desk.complete(WORKER, [{ ...A, resultText: "1" }]);
     }
     await beat;
     setup.poll();
@@ -351,7 +331,7 @@ test("a lease that a late heartbeat brings back to life is held again, unless it
   }
 });
 
-test("a lease that runs out while the heartbeat is under way that brings it back to life is held again", async () => {
+test("a lease that expires during the heartbeat that revives it takes its slot again", async () => {
   const setup = new Setup({ print: { concurrency: 1 } });
   setup.resumed = [lease("a")];
   setup.known.set("lease of a", lease("a"));
@@ -360,7 +340,7 @@ test("a lease that runs out while the heartbeat is under way that brings it back
   const { promise: held, resolve: answerBeats } = Promise.withResolvers<void>();
   setup.beatsHeld = held;
   const progress = { progress: 0.5, note: null };
-  const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress }]);
+  const beat = setup.desk.heartbeat(WORKER, [{ ...A, progress }]);
   setup.desk.tick();
   await turn();
   assert.deepEqual(
@@ -375,7 +355,7 @@ test("a lease that runs out while the heartbeat is under way that brings it back
   assert.deepEqual(setup.progress.get("a"), progress);
 });
 
-test("a task that is cancelled while it is being claimed is not handed out, and holds no lease", async () => {
+test("a task that is cancelled during its claim is not given to a worker, and holds no slot", async () => {
   const setup = new Setup({ print: { concurrency: 1 } });
   const poll = setup.poll();
   setup.desk.wake("print");
@@ -386,7 +366,7 @@ test("a task that is cancelled while it is being claimed is not handed out, and 
   assert.deepEqual(poll.answer, ["b"]);
 });
 
-test("the types of a worker take turns at being the first", async () => {
+test("the types of a worker take turns to be first", async () => {
   const setup = new Setup({ print: {}, scan: {} });
   const asked: string[] = [];
   for (let i = 0; i < 4; i++) {
@@ -400,21 +380,7 @@ test("the types of a worker take turns at being the first", async () => {
   assert.deepEqual(asked, ["print,scan", "scan,print", "print,scan", "scan,print"]);
 });
 
-test("a worker waits for the tasks of its own types alone", async () => {
-  const setup = new Setup({ print: {}, scan: {} });
-  const scanner = setup.poll({ types: ["scan"] });
-  const printer = setup.poll({ types: ["print"] });
-  setup.desk.wake("print");
-  const { claim, bring } = setup.next();
-  assert.deepEqual(
-    claim.types.map(({ type }) => type),
-    ["print"],
-  );
-  await bring(task("a"));
-  assert.deepEqual([scanner.answer, printer.answer], [null, ["a"]]);
-});
-
-test("a stop answers nothing to all who wait, hands out nothing more, and still takes results", async () => {
+test("a stop ends all waits, gives out no task, and accepts results", async () => {
   const setup = new Setup();
   const claiming = setup.poll();
   const waiting = setup.poll();
@@ -431,12 +397,12 @@ test("a stop answers nothing to all who wait, hands out nothing more, and still 
   await turn();
   assert.deepEqual(late.answer, []);
   assert.equal(setup.claims.length, 0);
-  const completion = { id: "a", leaseId: "lease of a", resultText: "1" };
+  const completion = { ...A, resultText: "1" };
   assert.deepEqual(await setup.desk.complete(WORKER, [completion]), ["ok"]);
   assert.deepEqual(await setup.desk.heartbeat(WORKER, [{ ...completion, progress: null }]), ["ok"]);
 });
 
-test("after a fault nothing is handed out, and workers are not told that the daemon stops", async () => {
+test("after a fault no task is given out, and workers do not see a stop", async () => {
   const setup = new Setup();
   const poll = setup.poll();
   setup.desk.drain();
@@ -447,17 +413,7 @@ test("after a fault nothing is handed out, and workers are not told that the dae
   assert.equal(setup.desk.isDraining, false);
 });
 
-test("a claim under way at the stop that finds nothing is answered so", async () => {
-  const setup = new Setup();
-  const poll = setup.poll();
-  setup.desk.wake("print");
-  setup.desk.drain();
-  await setup.next().bring();
-  assert.deepEqual(poll.answer, []);
-  assert.equal(setup.desk.isIdle(), true);
-});
-
-test("a claim that the store cannot do now is told to the one who asked, and the next is tried a tick later", async () => {
+test("a claim that the store refuses rejects, and the next claim follows at the next tick", async () => {
   const setup = new Setup();
   const first = setup.poll();
   const second = setup.poll();
@@ -472,7 +428,7 @@ test("a claim that the store cannot do now is told to the one who asked, and the
   assert.deepEqual(setup.faults, []);
 });
 
-test("a store that has failed for good ends the engine's work", async () => {
+test("a permanent failure of the store is reported to the engine", async () => {
   const setup = new Setup();
   const poll = setup.poll();
   setup.desk.wake("print");
@@ -482,12 +438,12 @@ test("a store that has failed for good ends the engine's work", async () => {
   assert.deepEqual(setup.faults, [error]);
 });
 
-test("progress is kept of leases that hold, and forgotten with the run", async () => {
+test("the progress of valid leases is kept until the end of the run", async () => {
   const setup = new Setup();
   setup.resumed = [lease("a")];
   await setup.desk.recover();
   const progress = { progress: 0.5, note: "half" };
-  const beat = { id: "a", leaseId: "lease of a", progress };
+  const beat = { ...A, progress };
   await setup.desk.heartbeat(WORKER, [beat]);
   await setup.desk.heartbeat(WORKER, [{ ...beat, progress: null }]);
   assert.deepEqual(setup.progress.get("a"), progress);
@@ -498,7 +454,7 @@ test("progress is kept of leases that hold, and forgotten with the run", async (
   assert.equal(setup.progress.get("a"), undefined);
 });
 
-test("a failure is tried again as the worker wishes, or else as the type says", async () => {
+test("a failure is retried by the wish of the worker, otherwise by its type", async () => {
   const cases = [
     { retries: 0, failures: 0, retry: null, waitMs: null },
     { retries: 2, failures: 1, retry: null, waitMs: 2000 },
@@ -525,7 +481,7 @@ test("a failure is tried again as the worker wishes, or else as the type says", 
   }
 });
 
-test("a failure of a type that is configured no more is the end, and one of a lost lease is left to the store", async () => {
+test("a failure of an unconfigured type is final, and the store decides about a lost lease", async () => {
   const setup = new Setup();
   setup.known.set("lease of a", lease("a", { type: "gone" }));
   setup.endOutcome = ({ ends }) =>
@@ -547,7 +503,7 @@ test("a failure of a type that is configured no more is the end, and one of a lo
   assert.deepEqual(setup.told, ["not fine", "ended a", "due h"]);
 });
 
-test("nothing is asked of the store for nothing", async () => {
+test("empty requests cause no call of the store", async () => {
   const setup = new Setup();
   assert.deepEqual(await setup.desk.heartbeat(WORKER, []), []);
   assert.deepEqual(await setup.desk.complete(WORKER, []), []);
@@ -556,7 +512,7 @@ test("nothing is asked of the store for nothing", async () => {
   assert.deepEqual(setup.ends, []);
 });
 
-test("nothing is handed out or taken back between the setting of the clock and the leases having moved", async () => {
+test("no lease begins or ends between a step of the clock and the move of the leases", async () => {
   const setup = new Setup();
   setup.due = [lease("a")];
   const poll = setup.poll();
@@ -573,7 +529,7 @@ test("nothing is handed out or taken back between the setting of the clock and t
   assert.deepEqual(poll.answer, ["b"]);
 });
 
-test("leases that were read as run out before the clock was set are read again after it", async () => {
+test("expired leases that were read before a step of the clock are read again after it", async () => {
   const setup = new Setup();
   setup.due = [lease("a", { deadlineAt: 1_500_000 })];
   setup.desk.tick();
@@ -588,7 +544,7 @@ test("leases that were read as run out before the clock was set are read again a
   assert.deepEqual([setup.duePolls, setup.ends.length], [2, 0]);
 });
 
-test("where nodes share the store a worker is told after 5 s that nobody knows, and what was claimed too late is given back", async () => {
+test("on a shared store a request is unknown after 5 s, and a late claim is released", async () => {
   const setup = new Setup({ print: {} }, { isShared: true });
   const held = Promise.withResolvers<void>();
   setup.beatsHeld = held.promise;
