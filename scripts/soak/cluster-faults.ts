@@ -16,7 +16,7 @@ import {
   type Fault,
 } from "./cluster.ts";
 
-/** Contract §11, and what a busy machine adds. */
+/** guarantees.md, "Clusters", and what a busy machine adds. */
 const BACK_MS_MAX = 15_000;
 const STUCK_MS_MAX = 120_000;
 const NODES = 3;

@@ -6,7 +6,7 @@ import { optional, required, withDefault, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";
 
-/** The requests and answers of the worker protocol (contract §7). */
+/** The requests and answers of the worker protocol (worker-protocol.md). */
 
 const LeaseId = s.text(
   "Opaque; new at every claim. Only the newest lease of a task can end its run.",

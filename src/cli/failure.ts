@@ -94,7 +94,7 @@ function withStack(text: string, error: unknown, env: NodeJS.ProcessEnv): string
   return env["POSTBACKD_LOG_LEVEL"] === "debug" ? `${text}\n${inspect(error)}` : text;
 }
 
-/** The program's exit codes (contract §8); 78 is EX_CONFIG of sysexits.h. */
+/** The program's exit codes (cli.md); 78 is EX_CONFIG of sysexits.h. */
 export const EXIT = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
 
 /** The command of a group that an unknown word most likely stands for; null if none is close. */

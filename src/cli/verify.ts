@@ -29,7 +29,7 @@ export const verifyCommand = defineCommand({
   notes:
     "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
     "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
-  // Accepted because every command accepts them (contract §8): a script may add them to every call.
+  // Accepted because every command accepts them (cli.md): a script may add them to every call.
   args: { ...FLAGS, ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
     const { signature } = given;

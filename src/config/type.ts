@@ -38,7 +38,7 @@ function limits(concurrency: number) {
   };
 }
 
-/** The kinds of contract §6, and the values of each. */
+/** The kinds of runners.md, and the values of each. */
 const KINDS = {
   /** `runner = "echo"`: the result is the input. It takes no time, so the limit only decides how many are claimed. */
   echo: limits(256),
@@ -63,7 +63,7 @@ const KINDS = {
     /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
     headers: typeKey("headers", REQUEST_HEADERS, {}),
   },
-  /** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` limits their leases. */
+  /** `runner = "worker"`: external processes claim the tasks (worker-protocol.md). `concurrency` limits their leases. */
   worker: {
     ...limits(10_000),
     /** How long a lease holds without a heartbeat. */

@@ -67,7 +67,7 @@ export interface DrainLimit {
   readonly clock: Clock;
 }
 
-/** With the 5 s that a command has between SIGTERM and SIGKILL this stays within the contract's 25 s (§8). */
+/** With the 5 s that a command has between SIGTERM and SIGKILL this stays within the 25 s of a stop (cli.md). */
 export const DRAIN_MS = 18_000;
 
 /**

@@ -22,7 +22,7 @@ interface StopSignal {
   readonly asked: Promise<void>;
 }
 
-// The contract's 25 s (§8), minus the time to end the process.
+// The 25 s of a stop (cli.md), minus the time to end the process.
 const STOP_MS_MAX = 24_500;
 // Ctrl-C under npm arrives twice: the terminal sends it to the whole group, and npm passes it on as well.
 const SAME_SIGNAL_MS = 500;

@@ -189,7 +189,7 @@ const RETRY_AFTER = /^[\x20-\x7e]{1,100}$/;
 
 /**
  * The head of a response, as far as an attempt needs it, read line by line. The status line alone decides the attempt
- * (contract §5). A fault in a later line only closes the connection: two readers could see two ends of the response.
+ * (webhooks.md). A fault in a later line only closes the connection: two readers could see two ends of the response.
  * Faults are what Node's parser refuses: a line that ends with LF alone, a folded line, two lengths, a length and chunks.
  */
 class AnswerHead {

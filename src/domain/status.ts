@@ -5,7 +5,7 @@ export interface StatusRow {
   readonly http: number | null;
 }
 
-/** The only source of codes, messages and HTTP statuses (contract §1). `NAME` and `REASON` are filled in at use. */
+/** The only source of codes, messages and HTTP statuses (status-codes.md). `NAME` and `REASON` are filled in at use. */
 export const STATUS_TABLE = {
   20000: { message: "Ok.", http: 200 },
   20100: { message: "Task Created.", http: 200 },

@@ -75,7 +75,7 @@ export interface AppDeps {
 }
 
 /**
- * The h3 application. Checks come in the contract's order (§1): path, method, credentials, media type, size, JSON,
+ * The h3 application. Checks come in the order of http-api.md: path, method, credentials, media type, size, JSON,
  * fields; every error is answered in the contract's shape, with a request id.
  */
 export function createApp(given: AppDeps): H3 {
@@ -146,7 +146,7 @@ interface Serving {
   readonly reply: Reply;
 }
 
-// The contract prescribes the order of these checks (§1).
+// http-api.md prescribes the order of these checks.
 async function callOperation(
   operation: Operation,
   { event, deps, reply }: Serving,

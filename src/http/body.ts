@@ -81,7 +81,7 @@ const PARAMETERS = /(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/g;
 
 /**
  * Reads the bytes of a JSON body: media type first, then size while reading (it never holds more than the limit).
- * Throws a StatusError with the contract's code (§1). Null when the body is optional and absent: then no media type is
+ * Throws a StatusError with a code of status-codes.md. Null when the body is optional and absent: then no media type is
  * needed.
  */
 export async function readBodyBytes(

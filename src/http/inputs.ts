@@ -76,7 +76,7 @@ function shorten(name: string): string {
 
 /**
  * Reads a query. A parameter that is unknown, repeated, malformed or out of range is 40000 and never clamped or ignored
- * (contract §1): a client that mistypes a filter must not get everything.
+ * (http-api.md): a client that mistypes a filter must not get everything.
  */
 export function parseQuery<Query extends Inputs>(
   query: URLSearchParams,

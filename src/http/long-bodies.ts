@@ -106,7 +106,7 @@ export function parsePostedTasks(
 
 /**
  * Reads what workers report about the leases that they hold: bodies in, plain data out, in any thread. One bad item
- * never spoils the others (contract §7); a body of which nothing can be used is 40501 or 40503.
+ * never spoils the others (worker-protocol.md); a body of which nothing can be used is 40501 or 40503.
  */
 
 interface LeasesBody {

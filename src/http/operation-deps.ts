@@ -159,7 +159,7 @@ export interface ShownRunner {
 }
 
 /**
- * The engine's services for the worker protocol (contract §7); the composition root gives them. Its result is on disk.
+ * The engine's services for worker-protocol.md; the composition root gives them. Its result is on disk.
  * Outcomes come in the order of the request; a lease that was given to another worker is lost to this one.
  */
 export interface WorkerDesk {

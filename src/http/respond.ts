@@ -76,7 +76,7 @@ export function envelope(fields: object): string {
   return JSON.stringify({ status_code: 20000, status_message: message, ...fields });
 }
 
-/** The answer to a request that ended in an error that the caller may see (contract §1). */
+/** The answer to a request that ended in an error that the caller may see (http-api.md). */
 export function toErrorAnswer(error: StatusError): WholeAnswer {
   const body = {
     status_code: error.code,

@@ -62,7 +62,7 @@ export interface UrlQuestion {
   readonly values: PlaceholderValues;
 }
 
-/** The circumstances that decide about an address or a URL besides the rules of contract §4. */
+/** The circumstances that decide about an address or a URL besides the rules of webhooks.md. */
 export interface UrlCircumstances {
   readonly config: Config;
   readonly clock: Clock;

@@ -71,7 +71,7 @@ function isContinuation(byte: number | undefined): boolean {
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Reads a command's stdout (contract §6). JSON is the result as it stands, with every digit. Any other text becomes a
+ * Reads a command's stdout (runners.md). JSON is the result as it stands, with every digit. Any other text becomes a
  * JSON string without its last line end, which belongs to the line and not to the value. Empty output is `null`.
  * Refuses bytes that are not UTF-8, JSON deeper than allowed here, and a result over `bytesMax` bytes as JSON text
  * (escapes can make a text longer than it was written).

@@ -34,11 +34,11 @@ export interface CommandRunnerOptions extends RunBounds {
   readonly owner: string;
 }
 
-/** How much of the end of stderr a failed run shows (contract §6). */
+/** How much of the end of stderr a failed run shows (runners.md). */
 const STDERR_TAIL_BYTES = 4096;
 
 /**
- * The runner of `command` types (contract §6): one process per task, without a shell, in a process group of its own.
+ * The runner of `command` types (runners.md): one process per task, without a shell, in a process group of its own.
  * stdin holds one line of JSON, then ends; a program that does not read it loses nothing. Exit code 0 makes stdout
  * the result, see {@link parseCommandOutput}. A timeout, an abort or too much output ends the group: SIGTERM, then
  * SIGKILL. The exit of the program itself ends it too: nothing that it left running in its group outlives the run.

@@ -25,7 +25,7 @@ interface FunctionRunnerOptions extends RunBounds {
 }
 
 /**
- * The runner of functions (contract §6, embedded use). Everything that a function does is an outcome: its value
+ * The runner of functions (runners.md, embedded use). Everything that a function does is an outcome: its value
  * becomes the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
  *
  * A function cannot be ended from outside. At a timeout or an abort its signal is aborted, and for the daemon the run

@@ -24,7 +24,7 @@ export interface HttpRunnerOptions extends RunBounds {
 }
 
 /**
- * The runner of `http` types (contract §6): one POST per task, with the JSON that a command reads from its stdin. A
+ * The runner of `http` types (runners.md): one POST per task, with the JSON that a command reads from its stdin. A
  * 2xx makes its body the result, see {@link judgeAnswer}. After 429, 502, 503, 504 and answers that do not come, or
  * not whole, it asks again until the timeout, see {@link serviceWaitMs}. Anything else fails the run.
  * `Idempotency-Key` is the task's id: a service that sees it again may have worked on the task already. A timeout or
@@ -139,7 +139,7 @@ type AnswerVerdict =
   | { readonly kind: "decided"; readonly outcome: RunOutcome }
   | { readonly kind: "ask_again"; readonly retryAfter: string | undefined };
 
-// The statuses that mean "not now" (contract §6).
+// The statuses that mean "not now" (runners.md).
 const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /**

@@ -66,7 +66,7 @@ interface ProcessGroupDeps {
   readonly clock: Clock;
 }
 
-// From SIGTERM to SIGKILL (contract §6).
+// From SIGTERM to SIGKILL (runners.md).
 const KILL_AFTER_MS = 5000;
 
 // How often to ask whether anyone is left in a group without its first process. No event reports it.

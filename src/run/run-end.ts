@@ -55,7 +55,7 @@ export interface RunFailure {
   readonly detailText: string;
 }
 
-/** The record of a failed run: the code that the contract has for it (§1) and the error that a client sees. */
+/** The record of a failed run: the code of status-codes.md and the error that a client sees. */
 export function toFailedEnd(failure: RunFailure, moment: RunMoment): RunEnd {
   const { code, detailText } = failure;
   const message = JSON.stringify(failure.message === "" ? statusMessage(code) : failure.message);

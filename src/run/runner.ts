@@ -78,7 +78,7 @@ export interface RunOptions {
   readonly report: (progress: TaskProgress) => void;
 }
 
-/** The task as one line of JSON (contract §6). The input is spliced in as text, so that numbers keep every digit. */
+/** The task as one line of JSON (runners.md). The input is spliced in as text, so that numbers keep every digit. */
 export function toRunInput({ id, type, tag, marketplace, inputText }: RunRequest): string {
   const head = JSON.stringify({ id, type, tag, marketplace }).slice(0, -1);
   // A line break in JSON text can only be white space between tokens: inside a string it would be an escape.
@@ -98,7 +98,7 @@ export function toRunResult(resultText: string, bytesMax: number): RunResult {
   return { kind: "fault", reason: `is over ${bytesMax} bytes, the limit of a result` };
 }
 
-/** The built-in runner whose result is the input, character by character (contract §6). */
+/** The built-in runner whose result is the input, character by character (runners.md). */
 export function createEchoRunner(options: { readonly concurrency: number }): Runner {
   return {
     concurrency: options.concurrency,

@@ -43,7 +43,7 @@ interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"
 const HELD_MAX = 10_000;
 
 /**
- * Gives tasks to external workers and takes their results (contract §7).
+ * Gives tasks to external workers and takes their results (worker-protocol.md).
  *
  *     wake → claim for the first that waits (committed) → heartbeats … → end (committed, with its deliveries)
  *                                                       → run out: the reaper ends it

@@ -7,7 +7,7 @@ import { parseTrace } from "../domain/task/trace.ts";
 import type { RunFailureDetail, RunRequest } from "../run/runner.ts";
 import { shortLine } from "./link.ts";
 
-/** A task as a worker gets it (contract §7). */
+/** A task as a worker gets it (worker-protocol.md). */
 export interface ClaimedRun extends LeaseRef {
   readonly request: RunRequest;
   /** By the daemon's clock. */

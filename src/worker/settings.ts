@@ -23,7 +23,7 @@ type Given = { readonly [Name in keyof WorkerSettings<unknown>]?: unknown };
 /** Takes a sentence about a setting that is wrong. No sentence repeats a token. */
 type Refuse = (problem: string) => void;
 
-// As many as one heartbeat may name (contract §7).
+// As many as one heartbeat may name (worker-protocol.md).
 const CONCURRENCY_MAX = 1000;
 
 const NAMES: Readonly<Record<keyof WorkerSettings<unknown>, true>> = {

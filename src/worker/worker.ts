@@ -24,7 +24,7 @@ export type WorkerEnd =
 // How long the worker goes on trying to report the last ends and releases.
 const LAST_WORDS_MS = 4000;
 
-/** A worker (contract §7). A task counts as held, and its place as taken, until the daemon knows how it ended. */
+/** A worker (worker-protocol.md). A task counts as held, and its place as taken, until the daemon knows how it ended. */
 export class Worker {
   readonly #parts: WorkerParts;
   readonly #claimers: readonly Claimer[];

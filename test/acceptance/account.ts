@@ -27,9 +27,9 @@ const DISABLED = [401, 40102] as const;
 const CHALLENGES = 'Basic realm="postbackd", charset="UTF-8", Bearer realm="postbackd"';
 const KEY_FIELDS = ["key_id", "prefix", "last_four", "label", "created_at"];
 
-/** Contract §2 and the operations of §3 on accounts. */
+/** The operations of http-api.md on accounts. */
 export function exerciseAccounts(subject: Subject): void {
-  test("contract §2 and §3, accounts", PART, async (t) => {
+  test("accounts, as in http-api.md", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const parts = { served, client: new Client(served.url, bearer(served.account.key)) };
     await credentials(t, parts);

@@ -8,9 +8,9 @@ import { startReceiver } from "../helpers/receiver.ts";
 import { bearer, Client, only } from "./client.ts";
 import { PART, TOML, type Subject } from "./subject.ts";
 
-/** Contract §8, all commands but `start`: each command once. test/cli judges their rules. */
+/** cli.md, all commands but `start`: each command once. test/cli judges their rules. */
 export function exerciseCommands(subject: Subject): void {
-  test("contract §8, commands", PART, async (t) => {
+  test("commands, as in cli.md", PART, async (t) => {
     await documents(t, subject);
     await offline(t, subject);
     await configuration(t, subject);

@@ -9,8 +9,9 @@ import { exerciseWebhooks } from "./webhooks.ts";
 import { exerciseWorkers } from "./workers.ts";
 
 /**
- * Walks through the contract with a client that was written against it alone: each path of §2, §3, §7 and §8 once. The
- * fields and refusals of each operation are judged by test/http. Packets go to this machine alone.
+ * Walks through the contract with a client that was written against it alone: each path of http-api.md,
+ * worker-protocol.md and cli.md once. The fields and refusals of each operation are judged by test/http. Packets go to
+ * this machine alone.
  */
 export function exerciseContract(subject: Subject): void {
   // Each part serves a database of its own, and most of the time is spent waiting for other processes.

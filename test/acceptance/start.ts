@@ -14,9 +14,9 @@ import { PART, type Started, type Subject } from "./subject.ts";
 
 const START = ["start", "--port", "0"];
 
-/** Contract §8, `start`. */
+/** cli.md, `start`. */
 export function exerciseStart(subject: Subject): void {
-  test("contract §8, start", PART, async (t) => {
+  test("start, as in cli.md", PART, async (t) => {
     await readiness(t, subject);
     await flags(t, subject);
     await end(t, subject);

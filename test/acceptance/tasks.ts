@@ -20,9 +20,9 @@ export interface Parts {
   readonly client: Client;
 }
 
-/** Contract §3, the operations on tasks. */
+/** The operations of http-api.md on tasks. */
 export function exerciseTasks(subject: Subject): void {
-  test("contract §3, tasks", PART, async (t) => {
+  test("tasks, as in http-api.md", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await taskPost(t, client);

@@ -7,9 +7,9 @@ import { bearer, Client, isSignedBy, only, SECRET, standardSigners } from "./cli
 import { PART, TOML, type Subject } from "./subject.ts";
 import type { Parts } from "./tasks.ts";
 
-/** The envelope of §3 and `admin secret` of §8, as a receiver sees them. */
+/** The envelope of http-api.md and `admin secret`, as a receiver sees them. */
 export function exerciseWebhooks(subject: Subject): void {
-  test("contract §3, webhooks", PART, async (t) => {
+  test("webhooks, as in webhooks.md", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const client = new Client(served.url, bearer(served.account.key));
     await postback(t, { served, client });

@@ -20,9 +20,9 @@ runner = "worker"
 lease = "5s"
 `;
 
-/** Contract §7. */
+/** worker-protocol.md. */
 export function exerciseWorkers(subject: Subject): void {
-  test("contract §7, worker protocol", PART, async (t) => {
+  test("workers, as in worker-protocol.md", PART, async (t) => {
     const served = await subject.serve(t, { toml: TOML });
     const service = new Client(served.url);
     const parts = {

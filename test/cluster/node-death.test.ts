@@ -9,7 +9,7 @@ import { claim, outcomesOf } from "../http/worker-requests.ts";
 import { openRuns, type HeldRun, type Runs } from "./runs.ts";
 import { listNodes, nodeNamed, startCluster } from "./start.ts";
 
-// Contract §11.
+// guarantees.md, "Clusters".
 const ELSEWHERE_MS_MAX = 15_000;
 // Each node estimates the server's clock, with an error up to the round trip.
 const CLOCK_MS = 100;

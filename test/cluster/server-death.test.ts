@@ -11,7 +11,7 @@ import { startCluster } from "./start.ts";
 
 const skip = reasonToSkipPostgres();
 
-// Contract §11, and what a request takes in addition on a busy machine.
+// guarantees.md, "Clusters", and what a request takes in addition on a busy machine.
 const RESPONSE_MS_MAX = 5000 + 2000;
 const BACK_MS_MAX = 5000 + 2000;
 

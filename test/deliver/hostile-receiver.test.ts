@@ -11,7 +11,7 @@ const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 const STATUS_LINE = "HTTP/1.1 200 OK\r\n";
 
-// Contract §5: a 2xx status line is a delivery. A later fault only closes the connection.
+// webhooks.md: a 2xx status line is a delivery. A later fault only closes the connection.
 const DELIVERIES: readonly (readonly [string, Reply])[] = [
   [
     "sends headers without end",

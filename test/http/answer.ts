@@ -5,7 +5,7 @@ import type { Envelope, TestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerLines, headerOf, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest, RawResponse } from "../helpers/raw-http.ts";
 
-/** A response that was checked against the contract of all responses (§1). */
+/** A response that was checked against the contract of all responses (http-api.md). */
 export interface Answer {
   readonly response: RawResponse;
   /** Null for HEAD, for health checks and for the OpenAPI document, which have no envelope. */

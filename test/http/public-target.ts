@@ -1,5 +1,5 @@
 /**
- * An independent implementation of the rule for public webhook targets (contract §4). It computes with whole numbers
+ * An independent implementation of the rule for public webhook targets (webhooks.md). It computes with whole numbers
  * and a list of blocks, on the stored characters of the URL.
  */
 

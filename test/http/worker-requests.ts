@@ -6,7 +6,7 @@ import { openAdminStore } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
-/** The operations of workers (contract §7). */
+/** The operations of workers (worker-protocol.md). */
 export const WORKER_OPERATIONS = ["claim", "heartbeat", "complete", "fail", "release"] as const;
 
 export type WorkerOperation = (typeof WORKER_OPERATIONS)[number];

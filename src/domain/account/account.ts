@@ -7,7 +7,7 @@ export interface Account {
   readonly disabledAt: number | null;
 }
 
-/** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
+/** The login of an account (http-api.md), wherever it is written. Logins are compared exactly. */
 export const LOGIN: Rule<string, string> = textRule({
   takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
   hint: "LOGIN",

@@ -15,7 +15,7 @@ const SCHEME_AND_TOKEN = /^(basic|bearer) ([\x21-\x7e]+)$/i;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Parses the `Authorization` headers of a request as strictly as contract §2 asks: exactly one header, the scheme in
+ * Parses the `Authorization` headers of a request as strictly as http-api.md asks: exactly one header, the scheme in
  * any case, one space, strict Base64, UTF-8, split at the first colon. Null for anything else.
  */
 export function parseAuthorization(headers: readonly string[]): Credentials | null {
@@ -59,7 +59,7 @@ export type Authentication =
   | { readonly kind: "refused"; readonly code: 40100 | 40101 | 40102 };
 
 /**
- * Judges credentials by what the store knows about their key. The order is part of the contract (§2): an unknown key,
+ * Judges credentials by what the store knows about their key. The order is part of http-api.md: an unknown key,
  * or a login that does not own the key, learns nothing about revocation.
  */
 export function decideAuthentication(

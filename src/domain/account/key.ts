@@ -5,7 +5,7 @@ import { type IdGenerator, randomBytes } from "../id.ts";
 import { type Rule, textRule } from "../rule.ts";
 import { KEY_PREFIX, WORKER_TOKEN_PREFIX, hasKeyForm } from "./account.ts";
 
-/** The most concurrently active keys of an account (contract §2). */
+/** The most concurrently active keys of an account (http-api.md). */
 export const ACTIVE_KEYS_MAX = 20;
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -21,13 +21,13 @@ export interface MintedKey {
 
 /**
  * Mints an API key: the prefix, 34 random base62 characters (202 bits), and 6 characters for the CRC-32 of those 34, so
- * that a scanner or a client can tell a typo from a revoked key (contract §2).
+ * that a scanner or a client can tell a typo from a revoked key (http-api.md).
  */
 export function newKey(): MintedKey {
   return mint(KEY_PREFIX);
 }
 
-/** Mints a worker's token: like a key, with a prefix of its own (contract §7). */
+/** Mints a worker's token: like a key, with a prefix of its own (worker-protocol.md). */
 export function newWorkerToken(): MintedKey {
   return mint(WORKER_TOKEN_PREFIX);
 }
@@ -149,7 +149,7 @@ export function mintAccount(
   return { account, first };
 }
 
-/** `whsec_` and the Base64 of 32 random bytes (contract §5). */
+/** `whsec_` and the Base64 of 32 random bytes (webhooks.md). */
 export function newWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString("base64")}`;
 }

@@ -55,7 +55,7 @@ export function decideResumption(
   };
 }
 
-/** How long the answer to an idempotency key is kept (contract §3). */
+/** How long the answer to an idempotency key is kept (http-api.md). */
 export const IDEMPOTENCY_MS = DAY_MS;
 
 /** A task whose retention is over while one of its webhooks is still to be sent is looked at again after this time. */
@@ -81,7 +81,7 @@ export function retentionEnd({ at, steadyAt }: Moment, retentionMs: number): Ret
   return { expiresAt: at + retentionMs, eraseAt: steadyAt + retentionMs };
 }
 
-/** True if an unknown id may once have been a task whose results have expired (contract §1, 40403). */
+/** True if an unknown id may once have been a task whose results have expired (status-codes.md, 40403). */
 export function isExpiredId(id: string, facts: { now: number; retentionMs: number }): boolean {
   return isId(id) && idTimeMs(id) < facts.now - facts.retentionMs;
 }

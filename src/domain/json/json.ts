@@ -9,7 +9,7 @@ declare global {
   }
 }
 
-/** An input or a result may nest this deep (contract §1). */
+/** An input or a result may nest this deep (http-api.md). */
 export const JSON_DEPTH_MAX = 64;
 
 /** A parsed document. Numbers that a double would change are `JSON.rawJSON` objects in `value`. */

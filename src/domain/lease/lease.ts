@@ -5,7 +5,7 @@ import type { TaskProgress } from "../task/run.ts";
 import type { StoredState } from "../task/task.ts";
 
 /**
- * A lease is held by an external worker while it runs a task (contract §7). Each claim makes a new lease, and only the
+ * A lease is held by an external worker while it runs a task, as in worker-protocol.md. Each claim makes a new lease, and only the
  * newest lease of a task can end its run: for an older lease the response is `lost`.
  *
  *     held ──→ completed, failed, released   by the worker
@@ -64,10 +64,10 @@ export function isLastLoss(lossesBefore: number): boolean {
 export const LEASE_MS_MIN = 1000;
 export const LEASE_MS_MAX = HOUR_MS;
 
-/** The most tasks of one claim, and of one request that completes or fails them (contract §7). */
+/** The most tasks of one claim, and of one request that completes or fails them (worker-protocol.md). */
 export const LEASE_BATCH_MAX = 100;
 
-/** The longest that a claim may wait for a task (contract §7). */
+/** The longest that a claim may wait for a task (worker-protocol.md). */
 export const CLAIM_WAIT_SECONDS_MAX = 30;
 
 /**

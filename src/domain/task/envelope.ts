@@ -6,7 +6,7 @@ import { readTrace } from "./trace.ts";
 
 /**
  * The bytes that clients see. They are made here and not in the HTTP ring, because a postback's body is byte for byte
- * the body of task_get (contract §1), so one function makes both. It reads no clock and knows no request. JSON is put
+ * the body of task_get (http-api.md), so one function makes both. It reads no clock and knows no request. JSON is put
  * together from stored JSON text, so that nothing is parsed again on the way out.
  */
 
@@ -86,7 +86,7 @@ export function summaryJson(task: TaskSummary, shown: TaskShown = {}): string {
   return `{${headText(task, shown)},"data":${task.dataText}}`;
 }
 
-/** A task as a worker gets it, with the lease that the worker now holds (contract §7). */
+/** A task as a worker gets it, with the lease that the worker now holds (worker-protocol.md). */
 export interface LeasedTaskShown {
   readonly id: string;
   readonly type: string;

@@ -12,7 +12,7 @@ export type RunDecision =
   | { readonly kind: "final" };
 
 /**
- * Decides whether a failed run is tried again (contract §6): `retries` times, 1 s after the first failure, with a wait
+ * Decides whether a failed run is tried again (runners.md): `retries` times, 1 s after the first failure, with a wait
  * that doubles up to 60 s. Runs lost in a crash of the daemon are not failures and use up no retries.
  */
 export function decideRun(facts: {

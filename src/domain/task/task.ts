@@ -104,10 +104,10 @@ export interface Task {
   readonly errorText: string | null;
 }
 
-/** A task in a list: without input, result and error (contract §3). */
+/** A task in a list: without input, result and error (http-api.md). */
 export type TaskSummary = Omit<Task, "inputText" | "resultText" | "errorText">;
 
-/** A tag, wherever it is written (contract §3). */
+/** A tag, wherever it is written (http-api.md). */
 export const TAG: Rule<string, string> = { ...plainText(255), hint: "TAG" };
 
 /** The id of a task, wherever it is written: any UUID in any case, since other ids name no task. */

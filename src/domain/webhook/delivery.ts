@@ -81,7 +81,7 @@ export function isUndelivered(
 
 export const ENDED_STATES = someOf<EndedDeliveryState>([...UNDELIVERED_STATES, "delivered"]);
 
-/** How one attempt ended. Fields that do not apply are null (contract §5 lists them). */
+/** How one attempt ended. Fields that do not apply are null (webhooks.md lists them). */
 export interface AttemptResult {
   readonly outcome: AttemptOutcome;
   readonly httpStatus: number | null;
@@ -93,7 +93,7 @@ export interface AttemptResult {
   /** At most the first 4 KiB of the response body, as text. */
   readonly responseExcerpt: string | null;
   readonly refusal: Refusal | null;
-  /** The receiver's `Retry-After`, as sent; it is recorded and changes nothing (contract §5). */
+  /** The receiver's `Retry-After`, as sent; it is recorded and changes nothing (webhooks.md). */
   readonly retryAfter: string | null;
 }
 
@@ -108,7 +108,7 @@ export const NOTHING_HAPPENED: Omit<AttemptResult, "outcome"> = {
   retryAfter: null,
 };
 
-/** It may have reached the receiver, which may get it twice (contract §5). */
+/** It may have reached the receiver, which may get it twice (webhooks.md). */
 export const INTERRUPTED: AttemptResult = {
   ...NOTHING_HAPPENED,
   outcome: "interrupted",
@@ -160,7 +160,7 @@ export type DeliveryDecision =
   | { readonly state: "scheduled"; readonly dueAt: number; readonly retry: number };
 
 /**
- * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (contract §5). The waits count
+ * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (webhooks.md). The waits count
  * from the failure. An interrupted attempt is sent again immediately and uses up no retry.
  */
 export function decideDelivery(
@@ -186,7 +186,7 @@ export function decideDelivery(
   }
 }
 
-/** A task's delivery as JSON shows it (contract §3, `deliveries`). */
+/** A task's delivery as JSON shows it (http-api.md, `deliveries`). */
 export function deliveryDocument(taskId: string, { kind, url, state, attempts }: Delivery) {
   const next = attempts.at(-1);
   const isScheduled = next !== undefined && next.startedAt === null;

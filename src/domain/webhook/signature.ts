@@ -15,7 +15,7 @@ export type SignedMessage = string | Uint8Array;
 
 /**
  * The value of `X-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the message, keyed with the UTF-8 bytes
- * of the secret exactly as it is shown, including `whsec_` (contract §5).
+ * of the secret exactly as it is shown, including `whsec_` (webhooks.md).
  */
 export function signWebhook(message: SignedMessage, secret: string): string {
   return `sha256=${createHmac("sha256", keysOf(secret).shown).update(message).digest("hex")}`;
@@ -87,7 +87,7 @@ export type SignatureVerdict =
   | { readonly kind: "valid" }
   | { readonly kind: "invalid"; readonly reasons: readonly string[] };
 
-/** If an `X-Signature` is wrong (contract §5), tries the mistakes that receivers make. It compares in constant time. */
+/** If an `X-Signature` is wrong (webhooks.md), tries the mistakes that receivers make. It compares in constant time. */
 export function checkSignature(question: SignatureQuestion): SignatureVerdict {
   const { signature, secret } = question;
   const form = readSignature(signature);

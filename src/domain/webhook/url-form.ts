@@ -24,13 +24,13 @@ export interface UrlFault extends HostFault {
   readonly kind: "fault";
 }
 
-/** The most bytes of a URL in normal form (contract §4). All of it is ASCII, so characters are bytes. */
+/** The most bytes of a URL in normal form (webhooks.md). All of it is ASCII, so characters are bytes. */
 export const URL_BYTES_MAX = 2048;
 
 /** The most characters before normalisation, without the fragment: only dot segments and escapes get shorter. */
 export const RAW_LENGTH_MAX = 8192;
 
-/** Parses and normalises an http or https URL (contract §4, points 2 and 3), in linear time. Never throws. */
+/** Parses and normalises an http or https URL (webhooks.md, URL points 2 to 4), in linear time. Never throws. */
 export function parseUrlForm(raw: string): UrlForm | UrlFault {
   const misfit = textFault(raw);
   if (misfit !== null) return misfit;

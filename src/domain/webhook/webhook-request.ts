@@ -37,7 +37,7 @@ export interface SendRequest extends WebhookRequest<string | Uint8Array> {
   readonly accountId?: number;
 }
 
-/** Method, body and freshly signed headers (contract §5): a pure function, so that a request can be shown again. */
+/** Method, body and freshly signed headers (webhooks.md): a pure function, so that a request can be shown again. */
 export function webhookRequest(facts: WebhookFacts): WebhookRequest {
   return signedRequest(facts, signedMessage(facts));
 }

@@ -75,7 +75,7 @@ const VERDICTS_MAX = 256;
 const KEPT_LENGTH_MAX = 512;
 const verdictsBy = new WeakMap<UrlPolicy, Map<string, UrlVerdict>>();
 
-/** Judges a webhook URL (contract §4, points 2 to 5), but not the addresses of its name. Never throws. */
+/** Judges a webhook URL (webhooks.md, URL points 2 to 7), but not the addresses of its name. Never throws. */
 export function judgeWebhookUrl(raw: string, policy: UrlPolicy): UrlVerdict {
   if (raw.length > KEPT_LENGTH_MAX) return judgeAnew(raw, policy);
   const verdicts = verdictsBy.get(policy) ?? new Map<string, UrlVerdict>();
@@ -110,7 +110,7 @@ export function judgePingbackUrl(
 }
 
 /**
- * Judges the addresses of a target's host (contract §4, point 6), just before dialling. One refused address refuses
+ * Judges the addresses of a target's host (webhooks.md), just before dialling. One refused address refuses
  * all, because an answer that mixes is an attack or a mistake. A host on the allow list lifts the rules, but a look-up
  * result that is not an address is refused even then: dialled, it would be resolved again. An empty answer is allowed
  * as it is: the caller takes it for a failure to resolve.

@@ -132,7 +132,7 @@ export class RefusedCredentials {
 
   /**
    * Notes that credentials of an address are refused with that code. Throws 42900 instead if the address has failed too
-   * often. Only 40100 counts: a known key always gets its 40101 or 40102 (contract §2).
+   * often. Only 40100 counts: a known key always gets its 40101 or 40102 (http-api.md).
    */
   refuse(code: StatusCode, address: string): void {
     const known = this.#counts.get(address);

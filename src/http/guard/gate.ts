@@ -70,7 +70,7 @@ interface GateContext {
   readonly now: number;
 }
 
-/** Refuses with 40300 a request over plain HTTP although HTTPS is served (contract §1). */
+/** Refuses with 40300 a request over plain HTTP although HTTPS is served (http-api.md). */
 export function requireHttps(
   request: IncomingMessage,
   { proxies }: Pick<GateDeps, "proxies">,
@@ -199,7 +199,7 @@ interface Identity {
 type Identify<Who> = (request: IncomingMessage, context: GateContext) => Promise<Who>;
 
 /**
- * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
+ * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101. It accepts
  * only a worker's token, as Bearer, and looks it up on every request, as keys are. No Basic: a worker has no login.
  */
 const identifyWorker: Identify<WorkerHolder> = async (request, { deps: { store } }) => {
@@ -321,7 +321,7 @@ export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
 const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
 
 /**
- * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The key
+ * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (http-api.md). The key
  * is looked up on every request, so a revocation by any process takes effect immediately.
  */
 async function authenticate(
@@ -336,7 +336,7 @@ async function authenticate(
   throw challenge(verdict.code, [BASIC_CHALLENGE, bearer]);
 }
 
-/** Judges credentials, however they came, by the present state of their key (contract §2). */
+/** Judges credentials, however they came, by the present state of their key (http-api.md). */
 export async function judgeCredentials(
   credentials: Credentials,
   store: Pick<Store, "findKeyHolder">,
