@@ -5,28 +5,12 @@ import { test } from "node:test";
 
 import { temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
-import { documentOf } from "./in-process.ts";
-
-interface Audit {
-  readonly entries: readonly {
-    readonly actor: { readonly kind: string; readonly name: string };
-    readonly action: string;
-    readonly subject: string | null;
-    readonly details: Readonly<Record<string, unknown>> | null;
-  }[];
-  readonly next_cursor: string | null;
-}
+import { columns, documentOf } from "./in-process.ts";
 
 test("the audit lists the commands of a user, newest first, without secrets", async (t) => {
   const cwd = temporaryFolder(t);
   await makeDatabase(join(cwd, "postbackd.db"));
-  const admin = (words: string) =>
-    documentOf<
-      Audit & {
-        readonly key: { readonly key_id: string; readonly key: string };
-        readonly webhook_secret: string;
-      }
-    >(t, ["admin", ...words.split(" ")], { cwd });
+  const admin = (words: string) => documentOf(t, ["admin", ...words.split(" ")], { cwd });
   const made = await admin("account create ada");
   const { key } = await admin("key create ada");
   await admin(`key revoke ${key.key_id}`);
@@ -38,17 +22,16 @@ test("the audit lists the commands of a user, newest first, without secrets", as
   const ofAda = await admin("audit --account ada --limit 2");
   const ofOthers = await admin("audit --account adam");
 
-  const { username } = userInfo();
-  assert.deepEqual(
-    entries.map(({ actor, action, subject }) => [actor.kind, actor.name, action, subject]),
-    [
-      ["user", username, "delivery.paused", "ada"],
-      ["user", username, "secret.shown", "ada"],
-      ["user", username, "key.revoked", key.key_id],
-      ["user", username, "key.created", "ada"],
-      ["user", username, "account.created", "ada"],
-    ],
-  );
+  assert.deepEqual(columns(entries, "action", "subject"), [
+    ["delivery.paused", "ada"],
+    ["secret.shown", "ada"],
+    ["key.revoked", key.key_id],
+    ["key.created", "ada"],
+    ["account.created", "ada"],
+  ]);
+  for (const { actor } of entries) {
+    assert.deepEqual([actor.kind, actor.name], ["user", userInfo().username]);
+  }
   assert.deepEqual(ofAda.entries, entries.slice(0, 2));
   assert.equal(typeof ofAda.next_cursor, "string");
   assert.deepEqual(ofOthers, { entries: [], next_cursor: null });

@@ -6,25 +6,11 @@ import { test, type TestContext } from "node:test";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { documentOf } from "./in-process.ts";
+import { columns, documentOf } from "./in-process.ts";
 
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
 
-interface Answer {
-  readonly login: string | null;
-  readonly host: string | null;
-  readonly paused: boolean;
-  readonly waiting: number;
-  readonly pauses_left: number;
-  readonly pauses: readonly {
-    readonly login: string | null;
-    readonly host: string | null;
-    readonly reason: string | null;
-    readonly waiting: number;
-  }[];
-}
-
-function delivery(t: TestContext, file: string, words: string): Promise<Answer> {
+function delivery(t: TestContext, file: string, words: string) {
   return documentOf(t, ["admin", "delivery", ...words.split(" "), "--db", file]);
 }
 
@@ -55,19 +41,9 @@ test("a running daemon sends nothing to a paused host, and everything after the 
   await daemon.daemon.idle();
 
   const { pauses } = await delivery(t, file, "paused");
-  assert.deepEqual(
-    pauses.map(({ host, reason, waiting }) => [host, reason, waiting]),
-    [["127.0.0.1", "maintenance", 1]],
-  );
-  const { deliveries } = await documentOf<{ deliveries: readonly { explanation: string }[] }>(t, [
-    "admin",
-    "delivery",
-    "show",
-    tasks[0]?.id ?? "",
-    "--db",
-    file,
-  ]);
-  assert.match(deliveries[0]?.explanation ?? "", /^paused: .*127\.0\.0\.1.*maintenance/);
+  assert.deepEqual(columns(pauses, "host", "reason", "waiting"), [["127.0.0.1", "maintenance", 1]]);
+  const { deliveries } = await delivery(t, file, `show ${tasks[0]?.id}`);
+  assert.match(deliveries[0].explanation, /^paused: .*127\.0\.0\.1.*maintenance/);
   assert.equal(paused.requests.length, 0);
 
   const resumed = await delivery(t, file, "resume --host 127.0.0.1");
@@ -90,18 +66,16 @@ test("start --pause-deliveries sends no webhook until they are resumed, also aft
 
   writeFileSync(join(cwd, "postbackd.toml"), TOML);
   const start = ["start", "--port", "0", "--db", file];
-  const elsewhere = async (verb: string): Promise<Answer> => {
+  const elsewhere = async (verb: string) => {
     const { stdout } = await runProgram(t, ["admin", "delivery", verb, "--json", "--db", file]);
-    return JSON.parse(stdout) as Answer;
+    return JSON.parse(stdout);
   };
   const rehearsal = startProgram(t, [...start, "--pause-deliveries"], { cwd });
   await rehearsal.ready;
   await rehearsal.says("all webhooks are paused");
   const { pauses } = await elsewhere("paused");
-  assert.deepEqual(
-    pauses.map(({ host, login, reason, waiting }) => [host, login, reason, waiting]),
-    [[null, null, "start --pause-deliveries", 1]],
-  );
+  const all = [null, null, "start --pause-deliveries", 1];
+  assert.deepEqual(columns(pauses, "host", "login", "reason", "waiting"), [all]);
   await rehearsal.stop();
   const again = startProgram(t, start, { cwd });
   await again.ready;

@@ -12,42 +12,17 @@ import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
 import { seedAccount } from "../helpers/store.ts";
 import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
-import { documentOf, runHere } from "./in-process.ts";
+import { columns, documentOf, runHere } from "./in-process.ts";
 
 const ONE_ATTEMPT = "webhooks.retry_after = []";
-
-interface OrderDocument {
-  readonly order_id: string;
-  readonly state: string;
-  readonly redelivered: number;
-  readonly per_second: number;
-  readonly filter: { readonly states: readonly string[] | null; readonly task_id: string | null };
-}
-
-interface RedeliverDocument {
-  readonly order: OrderDocument | null;
-  readonly deliveries: number;
-  readonly hosts: readonly { readonly host: string; readonly deliveries: number }[];
-}
 
 /** Runs `admin delivery …` on the file of a daemon that serves or has stopped. */
 function delivery(t: TestContext, { file }: { readonly file: string }, words: string) {
   return runHere(t, ["admin", "delivery", ...words.split(" "), "--db", file]);
 }
 
-function document<Document = RedeliverDocument>(
-  t: TestContext,
-  { file }: { readonly file: string },
-  words: string,
-): Promise<Document> {
+function document(t: TestContext, { file }: { readonly file: string }, words: string) {
   return documentOf(t, ["admin", "delivery", ...words.split(" "), "--db", file]);
-}
-
-async function orders(t: TestContext, daemon: TestDaemon): Promise<readonly OrderDocument[]> {
-  interface Orders {
-    readonly orders: readonly OrderDocument[];
-  }
-  return (await document<Orders>(t, daemon, "orders")).orders;
 }
 
 /** Posts tasks whose postbacks go to a path each, and waits until all have ended. */
@@ -74,7 +49,7 @@ test("redeliver sends all deliveries that were given up, and no delivered one", 
   const dry = await document(t, daemon, "redeliver --host 127.0.0.1 --dry-run");
   assert.deepEqual(dry.order, null);
   assert.deepEqual(dry.hosts, [{ host: "127.0.0.1", deliveries: 30 }]);
-  assert.deepEqual(await orders(t, daemon), []);
+  assert.deepEqual((await document(t, daemon, "orders")).orders, []);
   assert.equal(receiver.requests.length, 32);
 
   await delivery(t, daemon, "redeliver --since 1h --rate 1000");
@@ -84,7 +59,7 @@ test("redeliver sends all deliveries that were given up, and no delivered one", 
   const again = receiver.requests.slice(32).map(({ url }) => url);
   assert.deepEqual(again.toSorted(), bad.toSorted());
   assert.ok(receiver.requests.slice(32).every(({ headers }) => headers["x-attempt"] === "1"));
-  const [order] = await orders(t, daemon);
+  const [order] = (await document(t, daemon, "orders")).orders;
   assert.deepEqual([order?.redelivered, order?.per_second], [30, 1000]);
   assert.deepEqual(order?.filter.states, ["given_up", "refused"]);
 });
@@ -146,7 +121,7 @@ test("redeliver --wait names the pauses of its deliveries, and no others", async
   await delivery(t, daemon, "pause --host hooks.example.com");
 
   const ended = await delivery(t, daemon, "redeliver --host 127.0.0.1 --wait --json");
-  const { order } = JSON.parse(ended.stdout) as RedeliverDocument;
+  const { order } = JSON.parse(ended.stdout);
 
   assert.deepEqual([ended.code, order?.state, order?.redelivered], [0, "done", 1]);
   assert.match(ended.stderr, /paused: .*127\.0\.0\.1/);
@@ -223,7 +198,7 @@ test("an order waits for the next start of the daemon, and a cancelled order sen
   const requests = await receiver.waitFor(3);
   await next.daemon.idle();
   await next.daemon.stop();
-  const all = await orders(t, next);
+  const all = (await document(t, next, "orders")).orders;
   const late = await delivery(t, next, `cancel ${all[0]?.order_id ?? ""}`);
   const shown = await delivery(t, next, "orders");
 
@@ -233,10 +208,7 @@ test("an order waits for the next start of the daemon, and a cancelled order sen
     requests.slice(2).map(({ url }) => url),
     ["/bad/1"],
   );
-  assert.deepEqual(
-    all.map(({ state }) => state),
-    ["done", "cancelled"],
-  );
+  assert.deepEqual(columns(all, "state"), [["done"], ["cancelled"]]);
   assert.deepEqual([late.code, late.stdout], [1, ""]);
   assert.match(late.stderr, /was done/);
   assert.match(

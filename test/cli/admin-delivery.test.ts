@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
@@ -13,45 +12,17 @@ import { farStart } from "../helpers/far-start.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { documentOf, runHere } from "./in-process.ts";
+import { columns, documentOf, runHere } from "./in-process.ts";
 
 /** A delivery is given up after its first attempt. */
 const ONE_ATTEMPT = "webhooks.retry_after = []";
-
-interface ShownAttempt {
-  readonly number: number;
-  readonly explanation: string;
-  readonly outcome: string | null;
-  readonly headers: Readonly<Record<string, string>> | null;
-  readonly response_excerpt: string | null;
-}
-
-interface ShownDelivery {
-  readonly kind: string;
-  readonly url: string;
-  readonly state: string;
-  readonly explanation: string;
-  readonly url_steps: readonly { readonly step: string; readonly url: string }[];
-  readonly attempts: readonly ShownAttempt[];
-  readonly signed: { readonly message: string; readonly bytes: number };
-}
-
-interface ShowDocument {
-  readonly task_state: string;
-  readonly explanation: string | null;
-  readonly deliveries: readonly ShownDelivery[];
-}
 
 /** Runs `admin delivery …` on the file of a daemon. */
 function delivery(t: TestContext, { file }: { readonly file: string }, ...words: string[]) {
   return runHere(t, ["admin", "delivery", ...words, "--db", file]);
 }
 
-function document<Document>(
-  t: TestContext,
-  { file }: { readonly file: string },
-  ...words: string[]
-): Promise<Document> {
+function document(t: TestContext, { file }: { readonly file: string }, ...words: string[]) {
   return documentOf(t, ["admin", "delivery", ...words, "--db", file]);
 }
 
@@ -114,7 +85,7 @@ test("show explains when an unfinished delivery goes on", async (t) => {
   await receiver.waitFor(2);
 
   const scheduled = await delivery(t, daemon, "show", retried);
-  const inFlight = await document<ShowDocument>(t, daemon, "show", held);
+  const inFlight = await document(t, daemon, "show", held);
 
   assert.match(scheduled.stdout, /^scheduled: attempt 2 .*attempt 1 failed: .*503.*Retry-After 7/);
   assert.match(scheduled.stdout, /\n {2}retry_after +"7"\n/);
@@ -141,7 +112,7 @@ test("show explains a task without deliveries, and prints no control character",
     [unknown, /: Unknown Field: '\ufffd\[31m'$/],
   ];
   for (const [id, explanation] of cases) {
-    const shown = await document<ShowDocument>(t, daemon, "show", id);
+    const shown = await document(t, daemon, "show", id);
     assert.match(shown.explanation ?? "", explanation);
   }
   for (const words of [["show"], ["show", "--message"], ["redeliver"]]) {
@@ -179,13 +150,12 @@ test("show explains an attempt that a crash interrupted, and the next one", asyn
   await receiver.waitFor(2);
   await second.stop();
 
-  const shown = await document<ShowDocument>(t, { file }, "show", tasks[0]?.id ?? "");
-  const explanations = shown.deliveries[0]?.attempts.map(({ explanation }) => explanation) ?? [];
-  assert.match(explanations[0] ?? "", /^interrupted: .*no retry is used up/);
-  assert.match(explanations[1] ?? "", /^delivered: /);
-  const headers = shown.deliveries[0]?.attempts.map((each) => each.headers?.["x-signature"]);
+  const shown = await document(t, { file }, "show", tasks[0]?.id ?? "");
+  const { attempts } = shown.deliveries[0];
+  assert.match(attempts[0].explanation, /^interrupted: .*no retry is used up/);
+  assert.match(attempts[1].explanation, /^delivered: /);
   assert.deepEqual(
-    headers,
+    columns(columns(attempts, "headers").flat() as object[], "x-signature").flat(),
     receiver.requests.map((each) => each.headers["x-signature"]),
   );
 });
@@ -203,24 +173,24 @@ test("show prints the signed bytes and the headers of each attempt as they were 
   const requests = await receiver.waitFor(3);
   await daemon.daemon.idle();
 
-  const { deliveries } = await document<ShowDocument>(t, daemon, "show", id);
+  const { deliveries } = await document(t, daemon, "show", id);
   const sent = new Map(requests.map((each) => [sentKey(each.headers), each]));
-  const attempts = deliveries.flatMap((each) =>
-    each.attempts.map((attempt) => ({ each, attempt })),
-  );
-  assert.equal(attempts.length, 3);
-  for (const { each, attempt } of attempts) {
-    const headers = attempt.headers ?? {};
-    const request = sent.get(sentKey(headers)) ?? assert.fail("an attempt that was not received");
-    for (const [name, value] of Object.entries(headers))
-      assert.equal(request.headers[name], value, name);
-    const isPostback = each.kind === "postback";
-    const received = isPostback ? request.rawBody.toString() : receiver.url(request.url);
-    assert.equal(each.signed.message, received);
+  for (const { kind, attempts, signed, url_steps: steps } of deliveries) {
+    for (const { headers } of attempts) {
+      const request = sent.get(sentKey(headers)) ?? assert.fail("an attempt that was not received");
+      sent.delete(sentKey(headers));
+      const names = Object.keys(headers);
+      assert.deepEqual(columns([request.headers], ...names), columns([headers], ...names));
+      const isPostback = kind === "postback";
+      const received = isPostback ? request.rawBody.toString() : receiver.url(request.url);
+      assert.equal(signed.message, received);
+    }
+    if (kind === "pingback") {
+      assert.equal(steps.at(-1).url, receiver.url(`/${id}?t=%C3%BC%2F%C3%B6`));
+      assert.ok(steps.length > 1);
+    }
   }
-  const pingback = deliveries.find(({ kind }) => kind === "pingback");
-  assert.equal(pingback?.url_steps.at(-1)?.url, receiver.url(`/${id}?t=%C3%BC%2F%C3%B6`));
-  assert.ok((pingback?.url_steps.length ?? 0) > 1);
+  assert.equal(sent.size, 0);
 
   const { stdout } = await delivery(t, daemon, "show", id, "--kind", "postback");
   assert.match(stdout, /\nsigned: .*\d+ bytes.*[0-9a-f]{64}\n\{"status_code":20000/);
@@ -259,25 +229,6 @@ test("show --message prints the signed bytes alone, for any HMAC tool", async (t
   assert.match(both.stderr, /--kind/);
 });
 
-test("show prints the signatures of both secrets while a rotation lasts", async (t) => {
-  const receiver = await startReceiver(t);
-  const daemon = await startTestDaemon(t);
-  const store = await openSqliteStore({ file: daemon.file, writer: "inline", backlogMax: 10 });
-  const next = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-  await store.rotateSecret({ login: daemon.account.login, next });
-  await store.close();
-  const id = await postOne(daemon, { postback_url: receiver.url() });
-  const request = await receiver.next();
-  await daemon.daemon.idle();
-
-  const { deliveries } = await document<ShowDocument>(t, daemon, "show", id);
-  const headers = deliveries[0]?.attempts[0]?.headers ?? {};
-  for (const name of ["x-signature", "x-signature-next", "webhook-signature"]) {
-    assert.ok((headers[name] ?? "").length > 10, name);
-    assert.equal(headers[name], request.headers[name]);
-  }
-});
-
 test("show escapes the control characters of a response", async (t) => {
   const evil = "\u001b]0;owned\u0007\u009b31m\u202e\r\nline";
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 500, body: evil } });
@@ -287,7 +238,7 @@ test("show escapes the control characters of a response", async (t) => {
 
   const text = await delivery(t, daemon, "show", id);
   const json = await delivery(t, daemon, "show", id, "--json");
-  const shown = JSON.parse(json.stdout) as ShowDocument;
+  const shown = JSON.parse(json.stdout);
 
   for (const { stdout } of [text, json]) assert.doesNotMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u);
   assert.ok(
@@ -306,33 +257,20 @@ test("list shows deliveries newest first, page by page, without their paths", as
     await daemon.daemon.idle();
   }
 
-  interface ListDocument {
-    readonly deliveries: readonly {
-      readonly task_id: string;
-      readonly host: string;
-      readonly state: string;
-      readonly next_attempt_at: string | null;
-      readonly last_attempt: { readonly number: number; readonly http_status: number } | null;
-    }[];
-    readonly next_cursor: string | null;
-  }
-  const all = await document<ListDocument>(t, daemon, "list");
-  const first = await document<ListDocument>(t, daemon, "list", "--limit", "2");
+  const all = await document(t, daemon, "list");
+  const first = await document(t, daemon, "list", "--limit", "2");
   const before = ["--before", String(first.next_cursor)];
-  const rest = await document<ListDocument>(t, daemon, "list", ...before);
+  const rest = await document(t, daemon, "list", ...before);
   const filter = "--outcome failed --since 1h --host 127.0.0.1".split(" ");
   const failed = await delivery(t, daemon, "list", ...filter);
   const none = await delivery(t, daemon, "list", "--until", "1h");
   const other = await delivery(t, daemon, "list", "--host", "BÜCHER.example");
 
-  assert.deepEqual(
-    all.deliveries.map(({ state, host, last_attempt: last }) => [state, host, last?.http_status]),
-    [
-      ["delivered", "127.0.0.1", 204],
-      ["scheduled", "127.0.0.1", 500],
-      ["delivered", "127.0.0.1", 204],
-    ],
-  );
+  assert.deepEqual(columns(all.deliveries, "state", "host"), [
+    ["delivered", "127.0.0.1"],
+    ["scheduled", "127.0.0.1"],
+    ["delivered", "127.0.0.1"],
+  ]);
   assert.equal(all.next_cursor, null);
   assert.deepEqual([...first.deliveries, ...rest.deliveries], all.deliveries);
   assert.match(failed.stdout, /^ENDED AT +TASK ID +LOGIN +KIND +HOST +STATE .*\n.+\n$/);

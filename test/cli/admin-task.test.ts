@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import { startWithWorker } from "../flow/worker-client.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { documentOf, runHere } from "./in-process.ts";
+import { columns, documentOf, runHere } from "./in-process.ts";
 
 const TOML =
   '[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n[types.scan]\nrunner = "worker"\n';
@@ -15,11 +15,7 @@ function task(t: TestContext, { file }: Pick<TestDaemon, "file">, words: string)
   return runHere(t, ["admin", "task", ...words.split(" "), "--db", file]);
 }
 
-function answerOf<Answer>(
-  t: TestContext,
-  { file }: Pick<TestDaemon, "file">,
-  words: string,
-): Promise<Answer> {
+function answerOf(t: TestContext, { file }: Pick<TestDaemon, "file">, words: string) {
   return documentOf(t, ["admin", "task", ...words.split(" "), "--db", file]);
 }
 
@@ -155,16 +151,6 @@ test("a worker of an erased task does not end the next task", async (t) => {
   assert.deepEqual(await statesOf(daemon, [next]), ["running"]);
 });
 
-interface Listed {
-  readonly tasks: readonly {
-    readonly id: string;
-    readonly login: string;
-    readonly state: string;
-    readonly deliveries: readonly { readonly state: string }[];
-  }[];
-  readonly has_more: boolean;
-}
-
 test("list and show print tasks of a served file, without the posted data", async (t) => {
   const receiver = await startReceiver(t);
   const daemon = await startTestDaemon(t);
@@ -181,24 +167,20 @@ test("list and show print tasks of a served file, without the posted data", asyn
     assert.doesNotMatch(stdout, /PRIVATE/);
     return stdout;
   };
-  const list = async (words: string) => JSON.parse(await run(`list ${words} --json`)) as Listed;
+  const list = async (words: string) => JSON.parse(await run(`list ${words} --json`));
 
   const all = await list("--account tester");
   const failed = await list("--state failed");
   const tagged = await list("--tag a --limit 1");
   const shown = await run(`show ${second}`);
 
-  assert.deepEqual(new Set(all.tasks.map(({ id }) => id)), new Set([first, second, refused]));
-  assert.deepEqual([all.has_more, failed.tasks.map(({ id }) => id)], [false, [refused]]);
-  assert.deepEqual(
-    tagged.tasks.map(({ id, login, state }) => [id, login, state]),
-    [[first, "tester", "completed"]],
-  );
-  const posted = all.tasks.find(({ id }) => id === second);
-  assert.deepEqual(
-    posted?.deliveries.map(({ state }) => state),
-    ["delivered"],
-  );
+  const ids = columns(all.tasks, "id").flat();
+  assert.deepEqual(new Set(ids), new Set([first, second, refused]));
+  assert.deepEqual([all.has_more, columns(failed.tasks, "id")], [false, [[refused]]]);
+  const rows = columns(tagged.tasks, "id", "login", "state");
+  assert.deepEqual(rows, [[first, "tester", "completed"]]);
+  const { deliveries } = all.tasks[ids.indexOf(second)];
+  assert.deepEqual(columns(deliveries, "state"), [["delivered"]]);
   assert.match(shown, /^state +completed$/m);
   assert.match(shown, /^postback +delivered: 127\.0\.0\.1:\d+ /m);
 });

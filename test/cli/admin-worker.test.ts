@@ -7,27 +7,10 @@ import type { TestContext } from "node:test";
 import { isWellFormedWorkerToken, newKey, newWorkerToken } from "../../src/domain/account/key.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
-import { documentOf, runHere } from "./in-process.ts";
+import { columns, documentOf, runHere } from "./in-process.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const TOML = '[types.resize]\nrunner = "worker"\n[types.ocr]\nrunner = "worker"\n';
-
-interface WorkerDocument {
-  readonly name: string;
-  readonly token: string;
-  readonly prefix: string;
-  readonly last_four: string;
-  readonly types: readonly string[];
-  readonly created_at: string;
-  readonly last_seen_at: string | null;
-  readonly leases: number;
-  readonly revoked_at: string | null;
-}
-
-interface Answer {
-  readonly worker: WorkerDocument;
-  readonly workers: readonly WorkerDocument[];
-}
 
 /** A folder with a database and a configuration with two types for workers. */
 async function workerFolder(t: TestContext): Promise<string> {
@@ -37,7 +20,7 @@ async function workerFolder(t: TestContext): Promise<string> {
   return cwd;
 }
 
-function worker(t: TestContext, cwd: string, words: string): Promise<Answer> {
+function worker(t: TestContext, cwd: string, words: string) {
   return documentOf(t, ["admin", "worker", ...words.split(" ")], { cwd });
 }
 
@@ -69,7 +52,7 @@ test("create warns of types that the configuration does not run by workers", asy
   const finished = await runWorker(t, cwd, "create w --type a.b --type echo --json");
 
   assert.equal(finished.code, 0);
-  assert.ok(isWellFormedWorkerToken((JSON.parse(finished.stdout) as Answer).worker.token));
+  assert.ok(isWellFormedWorkerToken(JSON.parse(finished.stdout).worker.token));
   const [first = "", second = ""] = finished.stderr.split("\n");
   assert.match(first, /warning: .*\[types\."a\.b"\]/);
   assert.match(second, /warning: .*\[types\.echo\]/);
@@ -86,17 +69,14 @@ test("a name has one active worker at a time", async (t) => {
 
   assert.deepEqual([taken.code, taken.stdout], [1, ""]);
   assert.match(taken.stderr, /worker revoke w/);
-  assert.match(revoked.worker.revoked_at ?? "", TIME);
+  assert.match(revoked.worker.revoked_at, TIME);
   assert.equal(revoked.worker.last_four, first.worker.last_four);
   assert.deepEqual(again, revoked);
   const { workers } = await worker(t, cwd, "list");
-  assert.deepEqual(
-    workers.map(({ last_four, revoked_at }) => [last_four, revoked_at]),
-    [
-      [second.worker.last_four, null],
-      [first.worker.last_four, revoked.worker.revoked_at],
-    ],
-  );
+  assert.deepEqual(columns(workers, "last_four", "revoked_at"), [
+    [second.worker.last_four, null],
+    [first.worker.last_four, revoked.worker.revoked_at],
+  ]);
 });
 
 test("no message repeats a token that is given as a name", async (t) => {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
 import { runProgram as runCommandLine } from "../../src/cli/program.ts";
@@ -63,14 +64,18 @@ function capture(stream: NodeJS.WriteStream) {
 }
 
 /** Runs a command with `--json` that succeeds without a warning, and returns its document. */
-export async function documentOf<Document>(
+export async function documentOf<Document = ReturnType<typeof JSON.parse>>(
   t: TestContext,
   words: readonly string[],
   options?: Pick<ProgramOptions, "cwd" | "env">,
 ): Promise<Document> {
   const { code, stdout, stderr } = await runHere(t, [...words, "--json"], options);
-  if (code !== 0 || stderr !== "")
-    throw new Error(`${words.join(" ")} exits with ${code}: ${stderr}`);
-  if (!/^\{.*\}\n$/.test(stdout)) throw new Error(`not one document on one line: ${stdout}`);
+  assert.deepEqual([code, stderr], [0, ""], words.join(" "));
+  assert.match(stdout, /^\{.*\}\n$/, "one document on one line");
   return JSON.parse(stdout) as Document;
+}
+
+/** The values of these fields in each row of a document. */
+export function columns(rows: readonly object[], ...names: readonly string[]): unknown[][] {
+  return rows.map((row) => names.map((name): unknown => Reflect.get(row, name)));
 }
