@@ -6,14 +6,6 @@ import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 
 const NONE = { all: 0, failed: 0 };
 
-test("a receiver counts once for any number of attempts", () => {
-  const record = new HealthRecord();
-  for (let i = 0; i < 100; i++) record.noteAttempt("broken.example", false, i);
-  record.noteAttempt("fine.example", true, 100);
-
-  assert.deepEqual(record.counts(100).receivers, { all: 2, failed: 1 });
-});
-
 test("a receiver with a delivery in any minute of the window has not failed", () => {
   const record = new HealthRecord();
   record.noteAttempt("first.example", true, 0);
