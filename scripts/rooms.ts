@@ -12,14 +12,14 @@ interface Room {
 
 /** By folder; a file belongs to the longest folder that holds it. */
 const ROOMS: Readonly<Record<string, Room>> = {
-  src: { lines: 1028, files: 11 },
+  src: { lines: 1030, files: 11 },
   "src/admin": { lines: 956, files: 6 },
-  "src/api": { lines: 2511, files: 16 },
+  "src/api": { lines: 2510, files: 16 },
   "src/cli": { lines: 4377, files: 34 },
   "src/client": { lines: 1399, files: 8 },
-  "src/config": { lines: 1891, files: 9 },
+  "src/config": { lines: 1890, files: 9 },
   "src/daemon": { lines: 1355, files: 8 },
-  "src/dashboard": { lines: 12212, files: 78 },
+  "src/dashboard": { lines: 12214, files: 78 },
   "src/deliver": { lines: 4209, files: 20 },
   "src/dev": { lines: 2447, files: 19 },
   "src/domain": { lines: 8482, files: 50 },
@@ -36,8 +36,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/store/sqlite": { lines: 5741, files: 36 },
   "src/testing": { lines: 637, files: 5 },
   "src/worker": { lines: 1305, files: 10 },
-  scripts: { lines: 16782, files: 109 },
-  test: { lines: 92105, files: 726 },
+  scripts: { lines: 16778, files: 109 },
+  test: { lines: 88642, files: 634 },
 };
 
 const COMMAND = "a command, loaded when it runs";

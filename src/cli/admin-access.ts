@@ -78,7 +78,7 @@ const approve = defineAdminCommand({
 });
 
 const deny = defineAdminCommand({
-  description: "Decide that no account is made",
+  description: "Deny an access request",
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
     "Nothing is sent to the person who requested it. After a flood, deny --all --older-than DURATION denies all\n" +
@@ -127,7 +127,7 @@ function undecidable(reason: Undecidable): never {
 }
 
 export const linkCommand = defineAdminCommand({
-  description: "Make a link that signs the operator in at the dashboard, once",
+  description: "Create a link that signs the operator in at the dashboard, once",
   example: "postbackd admin link",
   notes:
     "The first person who opens it is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +

@@ -49,7 +49,7 @@ import { canAsk, confirm, withProgress } from "./terminal.ts";
 const NAME = "postbackd admin account";
 
 const create = defineAdminCommand({
-  description: "Make an account with its first API key and its webhook secret",
+  description: "Create an account with its first API key and its webhook secret",
   example: `${NAME} create alice`,
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,

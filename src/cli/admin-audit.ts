@@ -11,15 +11,15 @@ const NAME = "postbackd admin audit";
 const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 
 export const auditCommand = defineAdminCommand({
-  description: "List who did what of consequence, and when, the latest first",
+  description: "List the audit log, newest first",
   example: `${NAME} --since 7d --action key.created`,
   notes:
     "Keys, secrets that were shown or replaced, sign-ins, accounts, access, workers, redeliveries, erasures, pauses.\n" +
-    "Entries cannot be changed. They are kept for 400 days, and the last million of them.",
+    "The log is append-only. Entries are kept for 400 days, up to 1 million entries.",
   args: {
     since: flag(TIME, "Since: RFC 3339, or how long ago (2h, 1d)"),
     // The list of all actions would make the help too wide. The error for a wrong one has it.
-    action: flag({ ...AUDIT_ACTION, hint: "ACTION" }, "Only this, such as key.created"),
+    action: flag({ ...AUDIT_ACTION, hint: "ACTION" }, "Only this action, e.g. key.created"),
     account: flag(LOGIN, "Only what this account did, or was done to it and its keys"),
     ...PAGE_ARGS,
   },

@@ -79,7 +79,7 @@ export const PAGE_ARGS = {
   ...LIMIT_ARG,
   before: flag(
     { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
-    "Where to go on: the cursor at the end of the list before",
+    "Cursor at the end of the previous page",
   ),
 };
 
@@ -203,7 +203,7 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
   let steps = 0;
   await bySteps(
     async () => (await store.reclaimSpace()) === "more",
-    () => ({ part: "steps of giving the room back", done: ++steps, of: null }),
+    () => ({ part: "steps of reclaiming disk space", done: ++steps, of: null }),
   );
   const { databaseOf } = await import("../ops/database-of.ts");
   const isEmpty = databaseOf(config).clearWal();

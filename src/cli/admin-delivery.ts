@@ -224,7 +224,7 @@ const pause = defineAdminCommand({
     const { outcome, waiting } = await pauseDeliveries(covered, by, parts);
     const what = scopeText({ login, host });
     if (outcome === "too many") {
-      fail(`there are ${PAUSES_MAX} pauses: resume some first, or pause a wider scope`);
+      fail(`${PAUSES_MAX} pauses exist: resume some first, or pause a wider scope`);
     }
     const isNew = outcome === "paused";
     return answer(
@@ -246,7 +246,7 @@ const resume = defineAdminCommand({
     const scope = await scopeOf({ host, login }, parts.store);
     const { left, waiting } =
       (await resumeDeliveries({ login, scope }, parts)) ??
-      fail(`no pause is of exactly ${what}; '${NAME} paused' lists all`);
+      fail(`no pause matches ${what} exactly; '${NAME} paused' lists all`);
     return answer(
       { login, host, resumed: true, waiting, pauses_left: left.length },
       `Resumed: ${what}. ${waitingText(waiting)} to be sent.`,

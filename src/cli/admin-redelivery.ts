@@ -61,7 +61,7 @@ export const redeliverCommand = defineAdminCommand({
     state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
     rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
     "dry-run": toggle("Say how many there are, and send nothing"),
-    wait: toggle("Wait until a daemon has begun all of them; a cancelled order fails"),
+    wait: toggle("Wait until all are started; exit code 1 if the order is cancelled"),
   },
   plan({ task_id: taskId, rate, "dry-run": isDry, wait: mustWait, ...filter }) {
     const meant = meantBy(taskId, filter);
@@ -176,7 +176,7 @@ function nothingOf(
   );
   const why =
     explanations.length === 0 ? explainNoDelivery(task, { kind, reader }) : explanations.join("; ");
-  fail(printable(`nothing that has ended is to be sent again: ${why}`));
+  fail(printable(`nothing to redeliver: ${why}`));
 }
 
 function deliveriesText(count: number): string {

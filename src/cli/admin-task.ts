@@ -71,7 +71,7 @@ const BULK_ARGS = {
   account: flag(LOGIN, "Account whose tasks are meant"),
   type: flag(textOf("NAME"), "Only tasks of this type"),
   tag: flag(TAG, "Only tasks with this tag"),
-  running: toggle("Those that run, too; else only those that wait"),
+  running: toggle("Also running tasks, not only waiting ones"),
   "dry-run": toggle("Say how many there are, and cancel none"),
 };
 
@@ -91,7 +91,7 @@ const cancel = defineAdminCommand({
     const other = Object.entries(bulk).find(([, value]) => value !== null && value !== false);
     if (other === undefined) return cancelOne(id);
     throw new UsageError(
-      `give the id of a task or --account, not both: --${other[0]} is about many`,
+      `--${other[0]} cannot be combined with the id of a task: give the id or --account`,
     );
   },
 });

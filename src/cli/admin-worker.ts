@@ -15,7 +15,7 @@ const NAME = "postbackd admin worker";
 const NAME_ARG = { name: word(WORKER_NAME, "Name of the worker") };
 
 const create = defineAdminCommand({
-  description: "Make a worker's token, for the tasks of some types",
+  description: "Create a worker's token, for the tasks of some types",
   example: `${NAME} create resizer-1 --type resize`,
   notes:
     "Processes that share a token share the worker. With its token a worker reads the tasks of all accounts, but\n" +
@@ -97,7 +97,7 @@ const listNodes = defineAdminCommand({
   async run(_given, { store, config }) {
     if (config.server === null) {
       fail(
-        `${config.database} is a file, which one daemon serves alone: 'postbackd health' checks it`,
+        `${config.database} is a SQLite file, and nodes need PostgreSQL: 'postbackd health' checks its daemon`,
       );
     }
     return nodesAnswer(await store.listNodes());

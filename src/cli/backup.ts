@@ -30,7 +30,7 @@ const create = defineCommand({
     "acts as the user whose the database is: FILE lies where that user may write.",
   args: {
     file: word(PATH, "File to be made"),
-    replace: toggle("Take the place of a file of that name, once the copy is whole"),
+    replace: toggle("Overwrite FILE after the backup is verified"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
   },
@@ -86,7 +86,7 @@ const restore = defineCommand({
   example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries pause",
   notes:
     "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
-    "What the copy does not know of, it does again: tasks that ran since run again, webhooks that were sent since are\n" +
+    "Work after the backup is repeated: tasks that ran since run again, webhooks that were sent since are\n" +
     "sent again. With --deliveries pause none goes out until 'postbackd admin delivery resume'; with resume they go\n" +
     "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again. A command of\n" +
     "root acts as the user whose the database is, who must be able to read the copy.",

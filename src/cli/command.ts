@@ -77,7 +77,7 @@ export function requireCommand(
   { subCommands, meta }: Pick<Command, "subCommands" | "meta">,
 ): void {
   const names = Object.keys(subCommands);
-  const all = `there are ${names.join(", ")}`;
+  const all = `choose one of: ${names.join(", ")}`;
   if (word === undefined) return refuse(`no command given; ${all}`);
   if (names.includes(word)) return;
   if (word.startsWith("-")) {
@@ -85,7 +85,7 @@ export function requireCommand(
     return refuse(`unexpected flag ${quote(word)} before the command; ${hint}`);
   }
   const meant = meantCommand(word, names);
-  const hint = meant === null ? all : `the nearest known one is ${meant}`;
+  const hint = meant === null ? all : `did you mean ${meant}?`;
   refuse(`unknown command ${quote(word)}; ${hint}`);
 }
 
@@ -147,7 +147,7 @@ function flagValue(
 }
 
 function nearestFlag(flag: string, known: readonly string[]): string {
-  return `unknown flag ${quote(flag)}; the nearest known one is ${nearestName(flag, known)}`;
+  return `unknown flag ${quote(flag)}; did you mean ${nearestName(flag, known)}?`;
 }
 
 function refuse(message: string): never {

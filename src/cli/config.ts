@@ -94,7 +94,7 @@ const STANDARD_FILE = "./postbackd.toml";
 const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
 
 const init = defineCommand({
-  description: "Make a configuration file that explains every setting",
+  description: "Create a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
     "Every setting is in it with its default, commented out. An existing file is left as it is.",
@@ -110,7 +110,7 @@ const init = defineCommand({
 });
 
 export const configCommand = defineCommand({
-  description: "Check, show and begin a configuration",
+  description: "Check, print or create a configuration",
   example: "postbackd config check",
   subCommands: { check, print, init },
 });

@@ -28,7 +28,7 @@ const migrate = defineCommand({
 });
 
 export const databaseCommand = defineCommand({
-  description: "Make and migrate the tables of a database on a server",
+  description: "Create or upgrade the PostgreSQL schema",
   example: "postbackd database migrate",
   subCommands: { migrate },
 });
@@ -48,9 +48,9 @@ export const moveCommand = defineCommand({
   description: "Move everything from a file to a PostgreSQL server, or back",
   example: "postbackd move --from postbackd.db --to postgres://postbackd@db.example.com/postbackd",
   notes:
-    "Stop the daemons first. The move checks what it has copied; then the old database makes every later start\n" +
-    "refuse. Tasks that were running are queued again, and webhooks that were under way are sent again. A move\n" +
-    "that was broken off is begun again by the same command. A URL with a password is better in a file that only\n" +
+    "Stop the daemons first. The move verifies its copy; then postbackd refuses to start on the old database.\n" +
+    "Running tasks are queued again, and webhooks in progress are sent again. After an interruption, run the\n" +
+    "same command again. A URL with a password is better in a file that only\n" +
     "you can read: --to @FILE. Other users of the machine see what is on a command line.",
   args: { ...FLAGS, ...YES_ARG, ...JSON_ARG },
   async run(given) {
@@ -69,7 +69,7 @@ export const moveCommand = defineCommand({
 });
 
 const LOSS =
-  "once everything is moved and compared, the old database makes every later start refuse.";
+  "once everything is moved and compared, postbackd refuses to start on the old database.";
 
 /** The value itself, or what the file holds that is named after an @. */
 function valueOf(text: string): string {

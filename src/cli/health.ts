@@ -19,8 +19,8 @@ export const healthCommand = defineCommand({
     "that the configuration says to listen on.",
   args: {
     wait: toggle("Ask again until it is ready or the time is up"),
-    timeout: flag(DURATION, "Time for all of it", { standard: "30s" }),
-    url: flag(textOf("URL"), "Base URL of the daemon; else its lock leads to it"),
+    timeout: flag(DURATION, "Total time", { standard: "30s" }),
+    url: flag(textOf("URL"), "Base URL of the daemon; by default found through the lock file"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
   },

@@ -8,7 +8,7 @@ import { takeNoColor, terminalLayout } from "./terminal.ts";
 
 const admin = defineCommand({
   description:
-    "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
+    "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins (safe while the daemon runs)",
   example: "postbackd admin account create alice",
   subCommands: {
     account: async () => (await import("./admin-account.ts")).accountCommand,

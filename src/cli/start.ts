@@ -10,7 +10,7 @@ export const startCommand = defineCommand({
   notes:
     "When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it\n" +
     "after the work in progress, within 25 seconds; a second one immediately. Every setting is also a variable\n" +
-    "(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last. A URL\n" +
+    "(--db is POSTBACKD_DB) and most are keys of postbackd.toml. Precedence: flags, variables, file. A URL\n" +
     "with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.\n" +
     "On a copy of a database --pause-deliveries keeps the webhooks that wait there from being sent a second time:\n" +
     "they are paused, also after a restart, until 'admin delivery resume'.",

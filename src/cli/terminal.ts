@@ -76,7 +76,7 @@ export async function ask<Value>(
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     process.stderr.write("\n");
-    return fail("not answered; nothing was done", error);
+    return fail("no answer; nothing changed", error);
   } finally {
     terminal.close();
   }
@@ -94,8 +94,8 @@ export async function confirm(
   loss: () => string | Promise<string>,
 ): Promise<void> {
   if (yes || !canAsk()) return;
-  const isMeant = await ask(`${await loss()} Go on? [y/N]`, toYesOrNo);
-  if (!isMeant) fail("nothing was done");
+  const isMeant = await ask(`${await loss()} Continue? [y/N]`, toYesOrNo);
+  if (!isMeant) fail("cancelled; nothing changed");
 }
 
 function toYesOrNo(answer: string): boolean {

@@ -44,7 +44,7 @@ export function actAsOwner(
 ): string | null {
   const actsAs = database.becomeOwner();
   if (actsAs !== null)
-    printError(`acting as ${actsAs}, to whom ${config.database} belongs, and not as root`);
+    printError(`running as ${actsAs}, the owner of ${config.database}, instead of root`);
   return actsAs;
 }
 

@@ -22,7 +22,7 @@ const args = {
   ),
   type: required(flags(TYPE_NAME, "Type whose tasks it claims; at least one, may be repeated")),
   concurrency: flag(CONCURRENCY, "Concurrent tasks, 1 to 100", { standard: "1" }),
-  timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
+  timeout: flag(DURATION, "Longest run; the type's timeout still applies"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
   json: toggle("Log JSON lines, also on a terminal"),
   command: rest("Program and arguments to run for each task, without a shell"),

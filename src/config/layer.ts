@@ -211,7 +211,7 @@ export function unknownNameMessage(
   }
   const names = SETTING_LIST.flatMap((known) => spelled(known, what) ?? []);
   const nearest = (meant && spelled(meant, what)) ?? nearestName(name, [...names, ...others]);
-  return `${unknown}; the nearest known one is ${nearest}`;
+  return `${unknown}; did you mean ${nearest}?`;
 }
 
 function spelled(setting: Setting, what: Spelling): string | null {

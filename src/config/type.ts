@@ -201,7 +201,7 @@ function reportMisplacedKeys(entry: TypeEntry, kind: TypeKind | null): void {
     const kinds = KINDS_OF.get(name);
     if (kinds === undefined || !isKnown(name, entry)) {
       const known = [...KINDS_OF.keys()].filter((key) => isKnown(key, entry));
-      report(at, `is an unknown key; the nearest known one is ${nearestName(name, known)}`);
+      report(at, `is an unknown key; did you mean ${nearestName(name, known)}?`);
     } else if (kind !== null && !kinds.includes(kind)) {
       report(at, `is for ${kinds.join(" and ")} types only, and this one is ${kind}`);
     }

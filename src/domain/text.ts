@@ -80,7 +80,7 @@ export function unknownNote(name: string, known: readonly string[]): string {
   const close = closeName(name, known);
   return close === null
     ? "It is not known here"
-    : `It is not known here (the nearest is '${close}')`;
+    : `It is not known here (did you mean '${close}'?)`;
 }
 
 // A misspelt name of ours is no longer.

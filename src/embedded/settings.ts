@@ -75,7 +75,7 @@ function unknownSettings(settings: FileTable): string[] {
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name));
   return unknown.map((name) => {
     const nearest = nearestName(name, SETTINGS);
-    return `${keyPart(name)} is an unknown setting; the nearest known one is ${nearest}`;
+    return `${keyPart(name)} is an unknown setting; did you mean ${nearest}?`;
   });
 }
 

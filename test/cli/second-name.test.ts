@@ -143,7 +143,7 @@ test("root follows no link of another user to a missing file", async (t) => {
     for (const command of ["start --port 0", `backup restore ${copy} --deliveries pause`]) {
       const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", db]);
       assert.equal(code, 1, stderr);
-      assert.match(stderr, /theirs\.db is a symbolic link of user 61234|acting as user 61234/);
+      assert.match(stderr, /theirs\.db is a symbolic link of user 61234|running as user 61234/);
     }
   }
   assert.deepEqual(

@@ -75,10 +75,7 @@ test("tells what is wrong with the file of a variable, and never what is in it",
     /POSTBACKD_DB is set too: take one of the two away/,
   );
   const broken = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}?sslmod=x` } });
-  assert.match(
-    broken,
-    /database has an unknown parameter "sslmod"; the nearest known one is sslmode/,
-  );
+  assert.match(broken, /database has an unknown parameter "sslmod"; did you mean sslmode\?/);
   const twoLines = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}\n${SECRET}` } });
   assert.doesNotMatch(twoLines, /s3cr3t/);
 });

@@ -58,7 +58,7 @@ test("refuses a type without a kind, with two, or with keys of another", () => {
     ['url = "http://x"\nlease = "1m"', /types\.x\.lease is for worker types only, .* is http/],
     ['runner = "worker"\nheaders = {}', /types\.x\.headers is for http types only, .* is worker/],
     ['command = ["ls"]\nheaders = {}', /types\.x\.headers is for http types only/],
-    ['url = "http://x"\nheader = {}', /types\.x\.header is an unknown key; .* is headers/],
+    ['url = "http://x"\nheader = {}', /types\.x\.header is an unknown key; .* headers/],
     ['runner = "echo"\ncwd = "/"', /types\.x\.cwd is for command types only, and this one is echo/],
     ['command = ["ls"]\nlease = "1s"', /types\.x\.lease is for worker types only/],
     ["command = []", /types\.x\.command must be a list of texts/],

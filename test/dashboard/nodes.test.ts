@@ -52,8 +52,8 @@ test("the screen of nodes shows how the server of the database is, and nothing o
     "12 of 200",
     "1 min 15 s and 1,234 transactions, kept by the session <b>report</b>, process 4711",
     "east streaming, async, 2.0 KiB behind, replays within 3 ms",
-    "west more may not be seen",
-    "wait for no standby",
+    "west no permission to see more (needs pg_monitor)",
+    "asynchronous",
     "5,000 in the queue, 7 in the outbox",
   ]) {
     assert(text.includes(shown), `${shown} in ${text}`);

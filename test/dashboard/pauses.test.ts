@@ -192,7 +192,7 @@ async function isInAudit(t: TestContext, daemon: TestDaemon): Promise<void> {
   await page.getByRole("button", { name: "24 h" }).click();
   await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
   await page.getByLabel("Action").selectOption("task.erased");
-  await page.getByText("Nothing of this was done in that time.").waitFor();
+  await page.getByText("No matching entries in this period.").waitFor();
   await page.getByLabel("Action").selectOption("");
   await page.getByLabel("Account").fill("account-7");
   await rows.filter({ hasText: "account-7" }).waitFor();

@@ -44,7 +44,7 @@ const EMPTY: Screens = {
   pauses: ["pauses", "Nothing is paused."],
   runners: ["runners", "There is no worker, and no type needs one."],
   nodes: ["nodes", "answers you"],
-  audit: ["audit?action=task.erased", "Nothing of this was done in that time."],
+  audit: ["audit?action=task.erased", "No matching entries in this period."],
   system: ["system", "Up for"],
   nowhere: ["nowhere", "There is nothing at this address."],
 };

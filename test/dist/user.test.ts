@@ -77,7 +77,7 @@ test("an admin command of root leaves no file of root", { skip }, async (t) => {
   const again = start();
   await again.ready;
 
-  for (const { stderr } of [made, beside]) assert.match(stderr, /acting as user 61234/);
+  for (const { stderr } of [made, beside]) assert.match(stderr, /running as user 61234/);
   assert.deepEqual(ownersIn(data), [STRANGER]);
 });
 
@@ -108,7 +108,7 @@ test("a backup and a restore of root leave no file of root", { skip }, async (t)
 
   for (const { code, stderr } of [made, restored]) {
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /acting as user 61234/);
+    assert.match(stderr, /running as user 61234/);
   }
   assert.deepEqual(owners, [STRANGER]);
 });

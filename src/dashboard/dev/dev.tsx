@@ -128,7 +128,7 @@ function AnswerForm({ box }: { readonly box: string }) {
     const answers = readAnswers(values.next);
     const [then] = readAnswers(values.last);
     await call("PUT /dev/inbox/:box/answers", { params: { box }, body: { answers, then } });
-    announce(`The inbox ${box} answers so from now on.`);
+    announce(`Responses of the inbox ${box} updated.`);
   }
   return (
     <Panel title="Answers">

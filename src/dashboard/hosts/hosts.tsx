@@ -33,7 +33,7 @@ export function HostsScreen() {
       resource={resource}
       tools={
         <>
-          <FilterField label="Part of a host's name" />
+          <FilterField label="Filter hosts" />
           <RangeField {...RANGES} />
           <Button isLarge press={() => redeliver("")}>
             Redeliver failed…
@@ -71,7 +71,11 @@ function Hosts({ page: { hosts, more }, range }: HostsProps) {
       noun="host"
       keys={[
         { key: "Enter", does: "Tasks of the host", run: ({ host }) => go(tasksOf(host)) },
-        { key: "r", does: "Redeliver what failed at the host", run: ({ host }) => redeliver(host) },
+        {
+          key: "r",
+          does: "Redeliver failed webhooks to the host",
+          run: ({ host }) => redeliver(host),
+        },
       ]}
       columns={COLUMNS}
       rows={rows}

@@ -28,9 +28,7 @@ export function KeyPanel({ account, reload }: KeyPanelProps) {
       note={`${countText(active.length)} of ${countText(account.key_limit)} active`}
       tools={
         <>
-          {isFull && (
-            <p class="hint">There is no room for another key: revoke one that is not used.</p>
-          )}
+          {isFull && <p class="hint">Key limit reached. Revoke an unused key first.</p>}
           <Button look="primary" isDisabled={isFull} press={() => askNewKey(reload)}>
             Make a key…
           </Button>

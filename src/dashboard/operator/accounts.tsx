@@ -203,7 +203,7 @@ const CHANGES: Readonly<Record<ChangeName, Change>> = {
           Its keys stop working immediately: every request is refused, and its sessions here end.
         </p>
         <p>
-          Its queued tasks and its webhooks are held, and its running tasks are told to stop. When
+          Its queued tasks and its webhooks are suspended, and its running tasks are stopped. When
           you enable it again, everything goes on from there.
         </p>
       </>

@@ -49,9 +49,9 @@ export function AuditScreen() {
           rows={all.map(toRow)}
           keyOf={({ id }) => id}
           next={next}
-          empty={<Empty title="Nothing of this was done in that time." />}
+          empty={<Empty title="No matching entries in this period." />}
         >
-          <p class="hint">Kept for 400 days, the last million of them. Nothing changes an entry.</p>
+          <p class="hint">Append-only; kept for 400 days, up to 1 million entries.</p>
         </List>
       )}
     </Screen>

@@ -44,7 +44,7 @@ export function PausesScreen() {
             <Empty title="Nothing is paused.">
               <p>
                 Pause webhooks while a receiver is repaired, or while you find out what went wrong:
-                what they have to say waits, and no retry is lost.
+                webhooks wait and lose no retries.
               </p>
             </Empty>
           }

@@ -97,7 +97,7 @@ function Storage({ system }: SystemProps) {
             "Database",
             noted(bytesText(bytes), `and ${bytesText(walBytes ?? 0)} in its WAL`),
           ],
-          ["Data", bytes === null ? data : noted(data, "the rest is room that is used again")],
+          ["Data", bytes === null ? data : noted(data, "free space in the file is reused")],
           [bytes === null ? "Server" : "File", <code>{path}</code>],
           ["Disk", <Disk free={disk.free_bytes} total={disk.total_bytes} />],
           backups !== null && ["Backup", <Backup {...backups} />],
@@ -112,7 +112,7 @@ function Storage({ system }: SystemProps) {
             "Delay",
             noted(
               `${loop.p99_delay_ms} ms (p99), ${loop.worst_delay_ms} ms at worst`,
-              "before the process gets to anything, in the last minute",
+              "event-loop delay, last minute",
             ),
           ],
         ]}
@@ -182,7 +182,7 @@ export function DatabasePanel({ database }: { readonly database: DatabaseOvervie
           ["Connections", `${countText(connections.used)} of ${countText(connections.max)}`],
           ["Oldest snapshot", <Snapshot held={database.oldest_snapshot} />],
           ["Standbys", <Standbys standbys={database.standbys} />],
-          ["Commits", commitsWait ? "wait for a standby" : "wait for no standby"],
+          ["Replication", commitsWait ? "synchronous" : "asynchronous"],
           [
             "Dead rows",
             `${countText(dead.queue)} in the queue, ${countText(dead.outbox)} in the outbox`,
@@ -221,7 +221,7 @@ type Standby = DatabaseOverview["standbys"][number];
 
 function standbyText({ state, sync_state: sync, lag_bytes: bytes, lag_ms: ms }: Standby): string {
   // A user who is not a monitor sees only the name.
-  if (state === null && bytes === null) return "more may not be seen";
+  if (state === null && bytes === null) return "no permission to see more (needs pg_monitor)";
   const lag = bytes === null ? [] : [`${bytesText(bytes)} behind`];
   const took = ms === null ? [] : [`replays within ${durationText(ms)}`];
   return [state, sync, ...lag, ...took].filter((part) => part !== null).join(", ");
@@ -252,7 +252,7 @@ function SettingsPanel({ settings, restartNeeds }: SettingsProps) {
       {restartNeeds.length > 0 && (
         <div class="panel-body">
           <p class="row pad wraps notice tone-warn">
-            These were changed in the configuration and count after a restart:{" "}
+            Pending changes of the configuration; restart to apply them:{" "}
             <code>{restartNeeds.join(", ")}</code>
           </p>
         </div>

@@ -107,7 +107,7 @@ function runNumbers(overview: Overview): readonly NumberShown[] {
   const { waiting, delayed, running, ready } = liveCounts.value ?? overview.tasks;
   const { oldest_waiting_ms: oldestMs } = overview;
   const oldest =
-    waiting === 0 || oldestMs === null ? "to run now" : `oldest ${durationText(oldestMs)}`;
+    waiting === 0 || oldestMs === null ? "ready to run" : `oldest ${durationText(oldestMs)}`;
   return [
     {
       name: "Waiting",
@@ -116,7 +116,7 @@ function runNumbers(overview: Overview): readonly NumberShown[] {
       search: "state:waiting",
     },
     { name: "Running", value: countText(running), note: "at this moment", search: "state:running" },
-    { name: "Ready", value: countText(ready), note: "to be collected", search: "state:ready" },
+    { name: "Ready", value: countText(ready), note: "not fetched yet", search: "state:ready" },
   ];
 }
 

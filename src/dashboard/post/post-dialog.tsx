@@ -172,7 +172,7 @@ function taskFields(
       name: "input",
       label: "Input",
       kind: "area",
-      hint: "Any JSON, for the runner; null where nothing is written.",
+      hint: "Any JSON, for the runner. Empty means null.",
       rule: inputFault,
     },
     target("postback_url", "Postback", "gets the finished task by a signed POST."),
@@ -182,7 +182,7 @@ function taskFields(
     {
       name: "start_at",
       label: "Start",
-      hint: `Not before this time (${timeZone()}); at once where there is none.`,
+      hint: `Earliest start (${timeZone()}). Empty: immediately.`,
       input: { type: "datetime-local" },
     },
     ...(hasMarketplace ? [choice("marketplace", "Marketplace", ["", ...marketplaces])] : []),

@@ -48,7 +48,7 @@ export function SignInScreen() {
         </button>
       </form>
       <p class="hint">
-        You run this daemon? Make a sign-in link on its machine: <code>postbackd admin link</code>
+        Running this daemon? Create a sign-in link on its host: <code>postbackd admin link</code>
       </p>
     </main>
   );

@@ -189,7 +189,7 @@ function AttemptFacts({ attempt }: { readonly attempt: TimelineAttempt }) {
         retryAfter !== null && [
           "Retry-After",
           <>
-            <bdi>{retryAfter}</bdi>, which moves no retry
+            <bdi>{retryAfter}</bdi> (ignored)
           </>,
         ],
         refusal !== null && [

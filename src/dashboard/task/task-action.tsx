@@ -55,7 +55,7 @@ const QUESTIONS = {
     verb: "Cancel the task",
     otherwise: "Keep",
     isDanger: true,
-    text: <p>A queued task never runs, a running one is told to stop. It sends no webhooks.</p>,
+    text: <p>A queued task never runs, a running task is stopped. It sends no webhooks.</p>,
   },
   redeliver: {
     title: "Send it again?",

@@ -88,7 +88,7 @@ const WORDS: Readonly<Record<BulkMode, BulkWords>> = {
     title: (tasks) => `Cancel ${tasks}?`,
     verb: (count) => `Cancel ${count}`,
     explained:
-      "Queued tasks never run, running tasks are told to stop. Cancelled tasks send no webhooks.",
+      "Queued tasks never run, running tasks are stopped. Cancelled tasks send no webhooks.",
     leftOut: "ended already.",
   },
 };

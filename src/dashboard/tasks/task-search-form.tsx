@@ -144,7 +144,7 @@ export function PageEnd({ page: { rows, next, examinedUntil } }: { readonly page
         </p>
       )}
       <Button isLarge press={older}>
-        {isShort ? "Look further back" : "Older tasks"}
+        {isShort ? "Keep searching" : "Older tasks"}
       </Button>
     </div>
   );
@@ -164,7 +164,7 @@ export function NothingFound({ q, hasMore, isFirst }: NothingFoundProps) {
     return isFirst ? <NoTasks /> : <Empty title="There are no older tasks." />;
   return (
     <Empty title={hasMore ? "Nothing found so far." : "No task matches all of these words."}>
-      <p>{words.length === 1 ? "Remove the word:" : "Leave out one of them:"}</p>
+      <p>{words.length === 1 ? "Remove the word:" : "Try removing a word:"}</p>
       <div class="row">
         {words.map((word, index) => (
           <button

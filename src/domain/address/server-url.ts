@@ -253,7 +253,7 @@ function readParameter(name: string, text: string): unknown {
   const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
   if (rule === undefined) {
     const nearest = nearestName(name, Object.keys(RULES));
-    refuse(`has an unknown parameter ${quote(name)}; the nearest known one is ${nearest}`);
+    refuse(`has an unknown parameter ${quote(name)}; did you mean ${nearest}?`);
   }
   if (name === "sslmode" && (text === "prefer" || text === "allow")) refuse(GIVES_WAY);
   const parsed = parseText(rule, text);

@@ -178,7 +178,7 @@ function explainStatus(
   const { httpStatus: status, retryAfter } = attempt;
   // A switch of protocols is an error in itself.
   if (status === null || status < 200) return null;
-  const wait = retryAfter === null ? "" : ` with Retry-After ${retryAfter}, which moves no retry`;
+  const wait = retryAfter === null ? "" : ` with Retry-After ${retryAfter} (ignored)`;
   const answered = `${dialled} answered ${status}${wait}`;
   if (status < 400) {
     const hint = "post the URL that it leads to";
@@ -246,7 +246,7 @@ function allowText(refusal: Refusal, { url, reader }: Circumstances): string {
     verdict.kind === "allow-list" &&
     (addresses.length > 0 ||
       judgeWebhookUrl(url, { ...policy, allow: verdict.list }).kind === "allowed");
-  if (!isLifted) return "; no setting allows that, so the URL or the name service has to be mended";
+  if (!isLifted) return "; no setting allows that, so fix the URL or the name service";
   const list = entries.map((entry) => JSON.stringify(entry)).join(", ");
   return `; ${adviceText({ operator: `allow it with webhooks.allow = [${list}]` }, reader.role)}`;
 }

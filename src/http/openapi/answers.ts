@@ -123,7 +123,7 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
     errors: [
       {
         pointer: "",
-        detail: "It is not known here (the nearest is 'collect'): the query parameter 'colect'.",
+        detail: "It is not known here (did you mean 'collect'?): the query parameter 'colect'.",
       },
     ],
   },

@@ -142,7 +142,7 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
       const scope = await scopeOf({ login, host }, store);
       const resumed = await resumeDeliveries({ scope, login }, { store, now, audit });
       if (resumed === null) {
-        const detail = `No pause is of exactly ${scopeText({ login, host })}: the list of all shows which there are.`;
+        const detail = `No pause matches ${scopeText({ login, host })} exactly: GET the list of all pauses.`;
         throw new StatusError(40400, { detail });
       }
       pausesChanged();
