@@ -43,56 +43,37 @@ async function setUp(t: TestContext, env: Readonly<Record<string, string>> = {})
   };
 }
 
-test("SIGHUP applies log level, webhook targets and types", async (t) => {
+test("SIGHUP applies log level, targets and types, and refuses a faulty or empty file", async (t) => {
   const { program, client, answer, reload } = await setUp(t);
   const receiver = await startReceiver(t);
-  const body = JSON.stringify([{ postback_url: receiver.url("/a") }]);
-  const refused = await client.call("/v1/tasks/task_post", { method: "POST", body });
+  const post = async (task: object): Promise<string> => {
+    const body = JSON.stringify([task]);
+    return (await client.call("/v1/tasks/task_post", { method: "POST", body })).text();
+  };
   assert.equal(await answer(), "first");
-  assert.doesNotMatch(await refused.text(), /20100/);
+  assert.doesNotMatch(await post({ postback_url: receiver.url("/a") }), /20100/);
   assert.doesNotMatch(program.stderr, /"level":"info"/);
 
-  const next = toml({ level: "info", allow: ["127.0.0.1"], answer: "second" });
-  await reload(next, "configuration reloaded");
-
+  const next: Settings = { level: "info", allow: ["127.0.0.1"], answer: "second" };
+  await reload(toml(next), "configuration reloaded");
   await client.post({ postback_url: receiver.url("/b") });
   assert.equal((await receiver.next()).url, "/b");
   assert.equal(await answer(), "second");
   assert.match(program.stderr, /"types":\["say"\],"targets":\["127\.0\.0\.1"\],"log_level":"info"/);
   assert.doesNotMatch(program.stderr, /take a restart/);
-});
 
-test("SIGHUP logs the settings that need a restart, and keeps them", async (t) => {
-  const { program, client, reload } = await setUp(t);
-  const more = '[types.other]\nrunner = "echo"\n[limits]\nbody = "2MiB"\n';
-
-  await reload(toml({ more }), "these changes take a restart");
-
-  assert.match(program.stderr, /"settings":\["limits\.body","types\.other"\]/);
-  const body = JSON.stringify([{ type: "other" }]);
-  const posted = await client.call("/v1/tasks/task_post", { method: "POST", body });
-  assert.doesNotMatch(await posted.text(), /20100/);
-});
-
-test("SIGHUP with a wrong configuration changes nothing and logs the fault", async (t) => {
-  const { program, answer, reload } = await setUp(t);
-
-  const wrong = toml({ answer: "second", more: "concurency = 3\n" });
-  await reload(wrong, "configuration not reloaded; the old one stays in use");
-
+  const wrong = { ...next, answer: "third", more: "concurency = 3\n" };
+  await reload(toml(wrong), "configuration not reloaded");
   assert.match(program.stderr, /concurency.+concurrency/);
-  assert.equal(await answer(), "first");
-});
-
-test("SIGHUP refuses a file that lost all of its settings", async (t) => {
-  const { client, reload } = await setUp(t);
-  const receiver = await startReceiver(t);
-  await reload(toml({ allow: ["127.0.0.1"], level: "info" }), "configuration reloaded");
-
-  await reload("[webhooks]\n", "configuration not reloaded");
-
+  await reload("[webhooks]\n", "no settings");
+  assert.equal(await answer(), "second");
   await client.post({ postback_url: receiver.url("/still") });
   assert.equal((await receiver.next()).url, "/still");
+
+  const more = '[types.other]\nrunner = "echo"\n[limits]\nbody = "2MiB"\n';
+  await reload(toml({ ...next, more }), "these changes take a restart");
+  assert.match(program.stderr, /"settings":\["limits\.body","types\.other"\]/);
+  assert.doesNotMatch(await post({ type: "other" }), /20100/);
   await reload(toml({}), '"removed":["127.0.0.1"]');
 });
 

@@ -65,13 +65,3 @@ test("docs/getting-started.md: each command works, in order, and answers as it i
     );
   }
 });
-
-test("what a document shows of an answer is held against all of it", () => {
-  const [came] = jsonValues('{"id": "x", "tasks": [{"state": "queued"}], "more": 1}');
-  assert.deepEqual(unlikeShown({ id: "…", tasks: [{ state: "queued" }] }, came, ""), []);
-  assert.deepEqual(unlikeShown({ id: "y" }, came, ""), ["/id"]);
-  assert.deepEqual(unlikeShown({ tasks: [] }, came, ""), ["/tasks"]);
-  assert.deepEqual(unlikeShown({ tasks: [{ state: "failed" }] }, came, ""), ["/tasks/0/state"]);
-  assert.deepEqual(unlikeShown({ missing: "…" }, came, ""), ["/missing"]);
-  assert.deepEqual(unlikeShown({ more: null }, came, ""), ["/more"]);
-});
