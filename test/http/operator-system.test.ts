@@ -6,7 +6,6 @@ import { test, type TestContext } from "node:test";
 import type { RunnerType } from "../../src/api/node.ts";
 import type { System } from "../../src/api/operator.ts";
 import { version } from "../../src/assets.ts";
-import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, testConfig } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
@@ -316,7 +315,7 @@ test("a daemon on SQLite is one node with every role and its runs", async (t) =>
   assert.deepEqual(nodes, [node]);
 });
 
-clusterTest("the health of a shared database comes with its warnings", async (t) => {
+test("the health of a shared database comes with its warnings", async (t) => {
   const slot = { holder: "slot", name: "copy", pid: null, transactions: 900 } as const;
   const east = { name: "east", state: "streaming" };
   const same = { version: "15.14", bytes: 1000, connections: { used: 9, max: 100 } };

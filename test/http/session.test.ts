@@ -6,7 +6,6 @@ import type { Session } from "../../src/api/operator.ts";
 import { version } from "../../src/assets.ts";
 import { newKey } from "../../src/domain/account/key.ts";
 import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
-import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerLines, headerOf, type RawRequest } from "../helpers/raw-http.ts";
@@ -195,32 +194,29 @@ test("refused sign-ins count with other refused credentials, and never refuse th
   assert.equal(await codeOf(daemon.url, keySignIn(daemon)), 20000);
 });
 
-clusterTest(
-  "a key revoked during its sign-in is 40101, and a key of a disabled account 40102",
-  async (t) => {
-    for (const [code, change] of [
-      [40101, { keyRevoked: true }],
-      [40102, { accountDisabled: true }],
-    ] as const) {
-      let changes = {};
-      const ring = await startRing(t, {
-        store: {
-          async findKeyHolder(hash) {
-            const found = (await SOUND.findKeyHolder(hash)) ?? assert.fail();
-            return { ...found, ...changes };
-          },
-          async createSession({ sessionsMax }) {
-            assert.equal(sessionsMax, 20);
-            changes = change;
-            return "refused";
-          },
+test("a key revoked during its sign-in is 40101, and a key of a disabled account 40102", async (t) => {
+  for (const [code, change] of [
+    [40101, { keyRevoked: true }],
+    [40102, { accountDisabled: true }],
+  ] as const) {
+    let changes = {};
+    const ring = await startRing(t, {
+      store: {
+        async findKeyHolder(hash) {
+          const found = (await SOUND.findKeyHolder(hash)) ?? assert.fail();
+          return { ...found, ...changes };
         },
-      });
-      const request = pagePost(SESSION, { login: "tester", key: newKey().key });
-      assert.equal(await codeOf(ring.url, request), code);
-    }
-  },
-);
+        async createSession({ sessionsMax }) {
+          assert.equal(sessionsMax, 20);
+          changes = change;
+          return "refused";
+        },
+      },
+    });
+    const request = pagePost(SESSION, { login: "tester", key: newKey().key });
+    assert.equal(await codeOf(ring.url, request), code);
+  }
+});
 
 test("an account signs in a hundred times an hour, and other accounts still sign in after that", async (t) => {
   const { daemon, clock } = await startAt(t);
