@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { startTestDaemon } from "../helpers/daemon.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
+import { ProxyWatch, toProxyPolicy } from "../../src/http/guard/client.ts";
+import { startTestDaemon, createTestAccount } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { SOURCES, startProgram } from "../helpers/program.ts";
 import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
@@ -19,6 +22,7 @@ import {
 } from "./answer.ts";
 import { startRing } from "./ring.ts";
 import { FROM_PAGE } from "./session-requests.ts";
+import { askAsWorker, workerPost } from "./worker-requests.ts";
 
 /** A daemon with these lines below `[limits]`. */
 function start(t: TestContext, ...limits: readonly string[]) {
@@ -127,4 +131,146 @@ test("limits of a request's arrival do not end a response that takes longer", as
   assert.equal((await waiting.next()).status, 200);
   assert(performance.now() - startedAt > 1900);
   assert.equal((await askOn(waiting, LIVEZ)).response.status, 200);
+});
+
+test("a claim without a place to wait is 42900 if the queue is empty", async (t) => {
+  const waiting = Promise.withResolvers<void>();
+  const come = Promise.withResolvers<[]>();
+  t.after(() => come.resolve([]));
+  const waits: number[] = [];
+  const ring = await startRing(t, {
+    // A quarter of them may wait.
+    limits: { connections: 4 },
+    desk: {
+      claim({ waitMs }) {
+        waits.push(waitMs);
+        if (waitMs === 0) return Promise.resolve([]);
+        waiting.resolve();
+        return come.promise;
+      },
+    },
+  });
+  const body = { types: ["print"], wait_seconds: 30 };
+  const first = await openRaw(t, ring.url);
+  first.send(toBytes(workerPost(ring, { operation: "claim", body })));
+  await waiting.promise;
+
+  const { code, response, body: refused } = await askAsWorker(ring, "claim", body);
+  assert.deepEqual([code, headerOf(response, "retry-after")], [42900, "5"]);
+  assert.match(refused.errors?.[0]?.detail ?? "", /limits\.connections/);
+  assert.equal((await askAsWorker(ring, "claim", { types: ["print"] })).code, 20000);
+  assert.deepEqual(waits, [30_000, 0, 0]);
+
+  come.resolve([]);
+  assert.equal(toAnswer(await first.next()).code, 20000);
+});
+
+test("an account may wait on half of the connections of its address", async (t) => {
+  // An address may have 256 connections.
+  const daemon = await startTestDaemon(t, { toml: "[limits]\nconnections = 1024\n" });
+  const other = { account: await createTestAccount(daemon.file, "other") };
+  const { tasks } = await daemon.post([{ start_at: farStart() }]);
+  const headers = [bearer(daemon), "Prefer: wait=60"];
+  const wait = toBytes({ target: taskGet(tasks[0]?.id ?? ""), headers });
+  let refused = 0;
+  const half = Promise.withResolvers<void>();
+  for (let i = 0; i < 256; i++) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(wait);
+    connection.next().then(({ status }) => {
+      // Those that wait end with the daemon.
+      if (status === 429) refused += 1;
+      if (refused === 128) half.resolve();
+    }, half.reject);
+  }
+  await half.promise;
+
+  assert.equal(await codeOf(daemon.url, { target: TASKS_READY, headers: [bearer(other)] }), 20000);
+  assert.equal(refused, 128);
+});
+
+// The tests come from this machine: they are the proxy.
+const TRUSTING = 'trusted_proxies = ["127.0.0.1"]\n';
+const PLAIN = "X-Forwarded-Proto: http";
+
+test("a request that a trusted proxy forwards from plain HTTP is 40300, except health checks", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: TRUSTING });
+  for (const [code, ...lines] of [
+    [40300, PLAIN],
+    [40300, "X-Forwarded-Proto: https", PLAIN],
+    [20000, "X-Forwarded-Proto: HTTPS"],
+    [20000],
+  ] as const) {
+    const headers = [bearer(daemon), ...lines];
+    assert.equal(await codeOf(daemon.url, { target: TASKS_READY, headers }), code, lines.join());
+  }
+  assert.equal((await ask(daemon.url, { headers: [PLAIN] })).response.status, 200);
+});
+
+test("refused credentials count for the address that a trusted proxy forwards, of IPv6 for its /64", async (t) => {
+  const toml = `${TRUSTING}[limits]\nfailed_authentications_per_minute = 2\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  for (const [client, code] of [
+    ["2001:db8::1", 40100],
+    ["2001:db8::1", 40100],
+    ["2001:db8::1", 42900],
+    ["[2001:db8::ffff]:1234", 42900],
+    ["2001:db8:0:1::1", 40100],
+    ["203.0.113.7", 40100],
+  ] as const) {
+    const forwarded = `X-Forwarded-For: 198.51.100.9, ${client}`;
+    const headers = ["Authorization: Bearer wrong", forwarded];
+    const answer = await ask(daemon.url, { target: TASKS_READY, headers });
+    assert.equal(answer.code, code, client);
+    if (code !== 42900) continue;
+    assert.match(headerOf(answer.response, "retry-after") ?? "", /^([1-9]|[1-5]\d|60)$/);
+  }
+});
+
+function startWatch() {
+  const clock = createFakeClock();
+  const watch = new ProxyWatch(clock);
+  const given = { trustedProxies: ["10.0.0.1"], servesTls: false, insecureHttp: true };
+  const policy = toProxyPolicy(given);
+  const forwardedFrom = (remoteAddress: string, thenMs: number): void => {
+    const rawHeaders = ["X-Forwarded-For", "203.0.113.7"];
+    watch.look({ rawHeaders, socket: { remoteAddress } }, policy);
+    clock.advance(thenMs);
+  };
+  return { clock, watch, forwardedFrom };
+}
+
+test("a peer that forwards for a minute is an untrusted proxy until an hour after its last request", () => {
+  const { clock, watch, forwardedFrom } = startWatch();
+  for (let i = 0; i <= 12; i++) {
+    assert.equal(watch.address(), null);
+    forwardedFrom("192.0.2.1", 5000);
+  }
+
+  assert.equal(watch.address(), "192.0.2.1");
+  clock.advance(60 * MINUTE_MS - 5000);
+  assert.equal(watch.address(), "192.0.2.1");
+  clock.advance(1);
+  assert.equal(watch.address(), null);
+});
+
+test("peers that forward once, or again after half an hour, are not proxies", () => {
+  const { watch, forwardedFrom } = startWatch();
+  forwardedFrom("192.0.2.1", MINUTE_MS);
+  forwardedFrom("192.0.2.2", 29 * MINUTE_MS);
+  forwardedFrom("192.0.2.1", 1000);
+  for (let i = 1; i <= 200; i++) forwardedFrom(`198.51.100.${i}`, 1000);
+
+  assert.equal(watch.address(), null);
+});
+
+test("one of two alternating proxies is found among other peers", () => {
+  const { watch, forwardedFrom } = startWatch();
+  for (let i = 0; i < 40; i++) {
+    for (const address of ["192.0.2.1", `198.51.100.${i}`, "192.0.2.2", "10.0.0.1"]) {
+      forwardedFrom(address, 1000);
+    }
+  }
+
+  assert.match(watch.address() ?? "", /^192\.0\.2\.[12]$/);
 });
