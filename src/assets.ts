@@ -20,7 +20,7 @@ export const executable: string | null = null;
 
 /** A file of the dashboard. */
 export interface DashboardFile {
-  /** Where it is served: `/dashboard/` is the page itself. */
+  /** The path at which it is served: `/dashboard/` is the page itself. */
   readonly path: string;
   /** Its Content-Type. */
   readonly type: string;

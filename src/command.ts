@@ -1,6 +1,6 @@
 import { nodeProblem } from "./node-version.ts";
 
-// The command of npm's package, which runs on whatever Node there is: an older one could not even parse the program.
+// The command of npm's package, which runs on any installed Node: an older Node could not even parse the program.
 const problem = nodeProblem("postbackd");
 if (problem === null) {
   void import("./main.ts");

@@ -7,7 +7,7 @@ import type { Logger, LogLine } from "./domain/log.ts";
 export interface LogOptions {
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
   readonly format: "json" | "text";
-  /** Where lines go: standard error unless given. */
+  /** The destination of lines: standard error unless given. */
   readonly write?: (line: string) => void;
   /** True if journald reads the lines: each begins with its priority. By default, whether journald reads standard error. */
   readonly isJournal?: boolean;
@@ -15,7 +15,7 @@ export interface LogOptions {
 
 /** A log that remembers its last lines. */
 export interface RecentLogger extends Logger {
-  /** From now on writes lines of this level and of those that are more severe. */
+  /** From now on writes lines of this level and of more severe levels. */
   readonly setLevel: (level: LogOptions["level"]) => void;
   /** The last {@link RECENT_LINES_MAX} lines that were written, from info up, newest last. */
   recent(): readonly LogLine[];
@@ -38,7 +38,7 @@ export function createLogger({
   const lines: LogLine[] = [];
   const stream: DestinationStream = {
     write(line) {
-      // Debug lines are many, and nobody reads them here.
+      // Debug lines are many, and are not read here.
       const parts = format === "json" && line.startsWith(DEBUG) ? null : toParts(line);
       const text = format === "json" || parts === null ? line : toText(parts);
       sink.write(isJournal ? withPriority(text, line) : text);

@@ -5,7 +5,7 @@ import { boundYoungGeneration } from "./young-generation.ts";
 
 boundYoungGeneration();
 
-// Whatever the program makes (database, journal, lock, ready file) is for its own user only.
+// Every file that the program creates (database, journal, lock, ready file) is for its own user only.
 process.umask(0o077);
 
 // Node names its main thread MainThread, so pgrep, top and the journal would not find the daemon. `process.title` would
@@ -19,8 +19,8 @@ try {
 // Without a listener Node would open its debugger, to every user of the machine.
 process.on("SIGUSR1", () => {});
 
-// Without a listener a reader that went away would end the process. What was to be printed is lost, and a
-// command says so by its exit code; a daemon goes on.
+// Without a listener a reader that went away would end the process. The output is lost, and a command shows that by its
+// exit code; a daemon continues.
 process.stdout.on("error", () => {
   process.exitCode = 1;
 });

@@ -89,9 +89,9 @@ export interface SpawnOptions {
 }
 
 /**
- * The core of `child_process.spawn`, called directly: it takes the environment as it is, and answers an error at once
- * instead of by an event. The process leads a session of its own. Returns the system's name for the error, null when the
- * process runs.
+ * The core of `child_process.spawn`, called directly: it takes the environment as it is, and returns an error
+ * immediately instead of an event. The process leads a session of its own. Returns the system's name for the error,
+ * null when the process runs.
  */
 export function spawnInto(child: ChildProcess, options: SpawnOptions): string | null {
   if (!("spawn" in child) || typeof child.spawn !== "function") {

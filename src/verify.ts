@@ -20,8 +20,8 @@ export type WebhookSecrets = string | readonly string[];
  * `X-Signature-Next`: a receiver that knows both checks only the first, a receiver that knows only the new one passes
  * the other.
  *
- * Whatever a sender may put into header and body, the answer is true or false. Rejects with a TypeError that says how
- * to fix it when no secret is given or the body was parsed before.
+ * Returns true or false for any header and body. Rejects with a TypeError that says how to fix it when no secret is
+ * given or the body was parsed before.
  */
 export async function verifyPostback(
   rawBody: RawBody,
@@ -49,7 +49,7 @@ export async function verifyPingback(
   return message !== null && isSigned(message, { header, keys });
 }
 
-/** Where a receiver is, and how much it reads. */
+/** The URL of a receiver, and how much it reads. */
 export interface ReceiverOptions {
   /**
    * The public base URL of the receiver, without a path, such as `https://receiver.example`: pingbacks are signed with
@@ -122,7 +122,7 @@ export interface NodeRequest {
 
 type NodeHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** A request whose body was read; `body` is empty where there was none, or too much of it. */
+/** A request whose body was read; `body` is empty if the body is missing or too long. */
 export interface Verified {
   readonly genuine: boolean;
   readonly body: Uint8Array;
@@ -175,7 +175,7 @@ export async function verifyExpress(
   const { method, originalUrl: url, headers, socket, body } = request;
   if (method !== "POST")
     return isServerPingback({ method, url, headers, socket }, secrets, options);
-  // Checked by readBody, which tells a parsed one from a raw one.
+  // Checked by readBody, which distinguishes a parsed body from a raw one.
   return passes(signaturesOf(request), (header) =>
     verifyPostback(body as RawBody, header, secrets),
   );
@@ -195,7 +195,7 @@ async function passes(
   return (await Promise.all(signatures.map(verify))).includes(true);
 }
 
-/** For what cannot be a webhook; what the program does wrong is told all the same. */
+/** For a request that cannot be a webhook; mistakes of the program are still reported. */
 function isNoWebhook(secrets: WebhookSecrets): false {
   readSecrets(secrets);
   return false;
@@ -250,7 +250,7 @@ async function readWebBody(body: WebBody | null, bytesMax: number): Promise<Uint
 
 /** The body; null when it is longer or breaks off. */
 function readNodeBody(request: NodeRequest, bytesMax: number): Promise<Uint8Array | null> {
-  // It would tell nothing any more.
+  // It would mean nothing any more.
   if (request.destroyed) return Promise.resolve(null);
   return new Promise((resolve) => {
     const parts: Uint8Array[] = [];
@@ -283,7 +283,7 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** Bytes that nobody else owns: they cannot change while they are checked. */
+/** A private copy of bytes: they cannot change while they are checked. */
 type Bytes = Uint8Array<ArrayBuffer>;
 
 interface Claim {
@@ -327,7 +327,7 @@ function readSecret(secret: unknown): Bytes {
       `A webhook secret has to be a text and is ${nameOf(secret)}: is its environment variable set?`,
     );
   }
-  // Anybody can sign with an empty key.
+  // Any client can sign with an empty key.
   if (secret === "") throw new TypeError("A webhook secret is empty: leave it out of the list.");
   // It comes from the end of a file, or from a list that was split at its commas: no secret has this form.
   if (/^\s+whsec_|^whsec_\S*\s+$/.test(secret)) {
@@ -381,7 +381,7 @@ function isNoBody(body: unknown): boolean {
   return nameOf(body) === "Object" && Object.keys(body).length === 0;
 }
 
-/** `Object`, `Promise`, `Undefined`: for people, and to tell classes of other realms. */
+/** `Object`, `Promise`, `Undefined`: for people, and to identify classes of other realms. */
 function nameOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }

@@ -4,7 +4,7 @@ import { NextCursor, Time, envelope } from "./envelope.ts";
 import { CURSOR, optional, pointInTime, wholeNumber, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 
-/** Who did what of consequence, and when. */
+/** Important actions with their actors and times. */
 
 const Details: s.Schema<Readonly<Record<string, string | number | boolean | null>>> = {
   type: "object",

@@ -213,7 +213,7 @@ export class DeliveryDispatcher implements Part {
     return this.#steps.track(this.#shifts.begin(byMs).then(() => this.pump()));
   }
 
-  /** Starts whatever is due and has room. Called when something changed, and once a second. */
+  /** Starts all due attempts with a free slot. Called when something changed, and once a second. */
   pump(): void {
     this.#claims.pump();
   }

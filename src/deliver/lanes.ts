@@ -236,7 +236,9 @@ export class AccountTurn extends HeapEntry implements QueueList {
     return this.#queues.first;
   }
 
-  /** True if its turn comes before that of another group; within an account the lane that has been due longer. */
+  /**
+   * True if its turn comes before the other group's turn; within an account the lane that has been due longer is first.
+   */
   isBefore(other: AccountTurn): boolean {
     const isSameAccount = other.usage === this.usage;
     const [own, others] = [this.first?.rank ?? Infinity, other.first?.rank ?? Infinity];

@@ -47,7 +47,7 @@ function escaped(text: string): string {
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
 
-/** The known name closest to `word`, "none" if there are none. `timeout` is close to `webhooks.timeout`. */
+/** The known name closest to `word`, "none" without known names. `timeout` is close to `webhooks.timeout`. */
 export function nearestName(word: string, known: readonly string[]): string {
   // Shortened, because the distance costs the product of the lengths; no known name is that long.
   const typed = word.slice(0, 64).toLowerCase();
@@ -75,7 +75,7 @@ export function closeName(word: string, known: readonly string[]): string | null
   return edits <= most ? nearest : null;
 }
 
-/** Tells a client that a name is not known, and which one it may have meant. Without a full stop. */
+/** The sentence about an unknown name, with the name that may have been meant. Without a full stop. */
 export function unknownNote(name: string, known: readonly string[]): string {
   const close = closeName(name, known);
   return close === null

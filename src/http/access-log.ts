@@ -20,7 +20,7 @@ interface RequestHooksDeps {
 // The callers that the gate has found, by request; forgotten with the request.
 const callers = new WeakMap<IncomingMessage, string>();
 
-/** Notes who sent a request: the id of a key, or whatever names a credential and is no secret. */
+/** Notes the sender of a request: the id of a key, or another name of a credential that is not secret. */
 export function noteCaller(request: IncomingMessage, credential: string): void {
   callers.set(request, credential);
 }

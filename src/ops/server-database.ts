@@ -95,8 +95,8 @@ export class ServerDatabase implements Database {
     return withServer(this.#url, migrateDatabase);
   }
 
-  // Two containers may each hold a lock of the same name, in temporary folders of their own: of a process that another
-  // one counts differently nobody could tell whether it lives, and its commands would be ended as orphans.
+  // Two containers may each hold a lock of the same name, in temporary folders of their own: a process id of another
+  // container does not show whether that process runs.
   commandOwner(): string {
     return `${this.#lockName()}-${pidNamespace()}`;
   }

@@ -157,7 +157,7 @@ export interface AccessRequestStore {
    */
   insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
   /**
-   * Lists requests, oldest first: those that wait, or all. At most `limit`, and none after the one that exceeds
+   * Lists requests, oldest first: those that wait, or all. At most `limit`, and no account after the first that exceeds
    * `lettersMax`.
    */
   listAccessRequests(query: {

@@ -56,7 +56,7 @@ export function hasKeyForm(text: string, prefix: string): boolean {
 export interface SuspendedWork {
   /** Tasks that wait, including those that may not start yet. */
   readonly queued: number;
-  /** Tasks that are running: they are told to stop. */
+  /** Running tasks: they are stopped. */
   readonly running: number;
   /** Webhooks that are still to be sent, now or later. */
   readonly webhooks: number;

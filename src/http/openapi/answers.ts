@@ -50,7 +50,7 @@ function itemsPattern(item: string): string {
 
 type HeaderName = keyof typeof ANSWER_HEADERS;
 
-/** True when the answer has an ETag, so that `If-None-Match` may be answered with 304. */
+/** True if the response has an ETag, so that the response to `If-None-Match` may be 304. */
 export function isConditional({ doc }: Pick<Operation, "doc">): boolean {
   return doc.answerHeaders?.["ETag"] !== undefined;
 }
