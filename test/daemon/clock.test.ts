@@ -33,7 +33,7 @@ async function openUnable({ kind, stepMs, ms = Infinity }: Unable) {
   };
   let isOpen = false;
   const opened = openClock({ machine, store, log: QUIET }).finally(() => (isOpen = true));
-  // Whatever it waits for comes.
+  // Every timer fires.
   while (!isOpen) {
     await Promise.race([opened, machine.whenPending(1)]).catch(() => {});
     machine.advance(machine.pending()[0] ?? 0);
@@ -42,24 +42,24 @@ async function openUnable({ kind, stepMs, ms = Infinity }: Unable) {
 }
 
 for (const kind of ["full", "busy", "unreachable"] as const) {
-  test(`a store that is ${kind} keeps no daemon from starting, whose time goes on all the same`, async () => {
+  test(`a daemon starts on a store that is ${kind}, and its service clock goes on`, async () => {
     const { clock, machine } = await openUnable({ kind, stepMs: 0 });
 
     assert.equal(clock.steady(), T0 + 5000 + machine.monotonic());
   });
 
-  test(`but nothing starts before what waits has moved with a clock that was set (${kind})`, async () => {
+  test(`a daemon does not start on a store that is ${kind} after the clock was set`, async () => {
     await assert.rejects(openUnable({ kind, stepMs: -86_400_000 }), { kind });
   });
 }
 
-test("what another process holds for some seconds is waited for", async () => {
+test("the start waits for a store that another process locks", async () => {
   const { moved } = await openUnable({ kind: "busy", stepMs: -86_400_000, ms: 12_000 });
 
   assert.deepEqual(moved, [-86_400_000]);
 });
 
-test("a store that has failed keeps the daemon from starting", async () => {
+test("a daemon does not start on a failed store", async () => {
   for (const kind of ["failed", "unknown", "closed"] as const) {
     await assert.rejects(openUnable({ kind, stepMs: 0 }), { kind });
   }

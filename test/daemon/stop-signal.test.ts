@@ -21,7 +21,7 @@ function setUp({
 }
 
 for (const signal of ["SIGTERM", "SIGINT"]) {
-  test(`asks for a stop at the first ${signal}`, async () => {
+  test(`the first ${signal} requests a stop`, async () => {
     const { source, exits, stop } = setUp();
     assert.equal(stop.isAsked, false);
 
@@ -33,7 +33,7 @@ for (const signal of ["SIGTERM", "SIGINT"]) {
   });
 }
 
-test("ends with 1 and says so when the stop takes longer than the contract's 25 seconds", () => {
+test("a stop of more than 24.5 s exits with 1 and is logged", () => {
   const { source, clock, lines, exits } = setUp();
   source.emit("SIGTERM");
 
@@ -45,7 +45,7 @@ test("ends with 1 and says so when the stop takes longer than the contract's 25 
   assert.match(lines.at(-1) ?? "", /"level":"error".*not stopped after 24500 ms/);
 });
 
-test("gives a stop the time that it is told to", () => {
+test("stopMsMax limits the stop", () => {
   const { source, clock, exits } = setUp({ stopMsMax: 36_000 });
   source.emit("SIGTERM");
 
@@ -56,7 +56,7 @@ test("gives a stop the time that it is told to", () => {
   assert.deepEqual(exits, [1]);
 });
 
-test("ends at once with 128 and its number at a second signal", () => {
+test("a second signal exits immediately with 128 and its number", () => {
   for (const [second, code] of [
     ["SIGINT", 130],
     ["SIGTERM", 143],
@@ -71,7 +71,7 @@ test("ends at once with 128 and its number at a second signal", () => {
   }
 });
 
-test("takes one Ctrl-C that arrives twice, as under npm, for one", () => {
+test("one Ctrl-C that arrives twice, as under npm, is one signal", () => {
   const { source, clock, exits } = setUp();
   source.emit("SIGINT");
 

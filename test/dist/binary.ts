@@ -9,7 +9,7 @@ import type { Finished, Program } from "../helpers/program.ts";
 const ROOT = dirname(dirname(import.meta.dirname));
 export const BINARY = join(ROOT, "dist", "postbackd");
 
-/** Where the executable runs, without a file of the project. */
+/** The folders of a run of the executable, without a file of the project. */
 export interface Place {
   /** Its working folder, empty at first. */
   readonly cwd: string;

@@ -5,7 +5,7 @@ import { hasBrowser, openPage, signIn } from "../dashboard/browser.ts";
 import { exchange, headerOf } from "../helpers/raw-http.ts";
 import { emptyPlace, startService } from "./binary.ts";
 
-test("the executable has the dashboard in it, compressed, and its assets may be kept for ever", async (t) => {
+test("the executable has the compressed dashboard, with immutable assets", async (t) => {
   const { url } = await startService(t, emptyPlace(t));
   const page = await exchange(url, { target: "/dashboard/" });
   assert.equal(page.status, 200);

@@ -54,7 +54,7 @@ test("all threads of the executable work, and share one copy of SQLite", async (
 test("the executable serves with a home that cannot be written to", async (t) => {
   const { cwd, home } = emptyPlace(t);
   chmodSync(home, 0o500);
-  // Root may write to any folder, but nobody can make one below a file.
+  // Root may write to any folder, but cannot make one below a file.
   const isRoot = process.geteuid?.() === 0;
 
   const service = await startService(t, { cwd, home: isRoot ? "/dev/null/home" : home });

@@ -274,13 +274,13 @@ test("the types of createDaemon accept and refuse settings in a strict program",
        log: { level: "warn", requests: undefined },
        marketplaces: [{ code: "DE", name: "Germany", currency: "EUR" }],
      };
-     // @ts-expect-error There is no such section.
+     // @ts-expect-error Unknown section.
      void createDaemon({ types: {}, config: { webhoks: {} } });
-     // @ts-expect-error There is no such key in it.
+     // @ts-expect-error Unknown key.
      void createDaemon({ types: {}, config: { webhooks: { timeot: "5s" } } });
      // @ts-expect-error A list is needed.
      void createDaemon({ types: {}, config: { webhooks: { allow: "127.0.0.1" } } });
-     // @ts-expect-error There is no such level.
+     // @ts-expect-error Unknown level.
      void createDaemon({ types: {}, config: { log: { level: "loud" } } });
      // @ts-expect-error It is given beside config.
      void createDaemon({ types: {}, config: { port: 80 } });
@@ -296,7 +296,7 @@ test("the types of createDaemon accept and refuse settings in a strict program",
      };
      void createDaemon<Work>({ ...work, types: { ...work.types, double: async (task) => task.input } });
      export const token = async () => (await createDaemon(work)).workerToken("a", ["resize"]);
-     // @ts-expect-error There is no such type.
+     // @ts-expect-error Unknown type.
      export const none2 = async () => (await createDaemon(work)).workerToken("a", ["risize"]);
      // @ts-expect-error An input of this type has no width.
      void createDaemon<Work>({ types: { ...work.types, count: ({ input }) => input.width } });

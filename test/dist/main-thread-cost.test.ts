@@ -10,17 +10,16 @@ import { chooseProgram } from "../../scripts/kit/daemon.ts";
 import { median } from "../../scripts/kit/measure.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 
-// What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is
-// slow.
+// A thread's time excludes other processes, but a busy machine has cold caches.
 const SLOW_MACHINE = 5;
 // Of so little the collection of garbage alone is as much.
 const LEAST_MS = 15;
 
-// Where other tests run beside it, it takes longer than most: what it measures does not.
+// It takes long next to other tests.
 const PATIENT = { timeout: 300_000 };
 
 test(
-  "no operation takes more of the main thread's time than its bound, with the worst input that is let through",
+  "no operation takes more of the main thread's time than its bound, with the worst accepted input",
   PATIENT,
   async (t) => {
     const scratch = new ScratchFolder();

@@ -27,7 +27,7 @@ const MODULES = {
 
 for (const name of RUNTIME_NAMES) {
   for (const [module, text] of Object.entries(MODULES)) {
-    test(`all of the packed library works in ${name}, by ${module}`, async (t) => {
+    test(`the packed library works in ${name}, by ${module}`, async (t) => {
       const runtime = findProgram(t, name);
       if (runtime === null) return;
       const folder = folderWithProgram(t);
@@ -47,7 +47,7 @@ for (const name of RUNTIME_NAMES) {
   }
 }
 
-test("all of the bundled library works in a page of the daemon, which lets no other script in", async (t) => {
+test("the bundled library works in a page of the daemon", async (t) => {
   if (!hasBrowser(t)) return;
   const script = await bundle(folderWithProgram(t), { format: "iife", globalName: "program" });
   const facts = await served(t);
@@ -90,7 +90,7 @@ const WEB_GLOBALS = {
   setTimeout,
 };
 
-test("all of the bundled library works where there is nothing but the web's own globals", async (t) => {
+test("the bundled library works with the web's globals alone", async (t) => {
   const script = await bundle(folderWithProgram(t), { format: "iife", globalName: "program" });
   const context = createContext(WEB_GLOBALS, { codeGeneration: { strings: false } });
   const facts = JSON.stringify(await served(t));
@@ -125,7 +125,7 @@ async function bundle(folder: string, options: BuildOptions): Promise<string> {
   return outputFiles?.[0]?.text ?? "";
 }
 
-/** A daemon, as the program is told of it: with a postback and a pingback that it has sent. */
+/** The facts of a daemon for the program, with a postback and a pingback that it sent. */
 async function served(t: TestContext) {
   const receiver = await startReceiver(t);
   const { url, account, post } = await startTestDaemon(t);

@@ -66,13 +66,13 @@ export async function untyped(error: unknown): Promise<void> {
 export async function wrong(): Promise<void> {
   // @ts-expect-error The input is another type's.
   await client.tasks.post({ type: "count", input: { file: "a" } });
-  // @ts-expect-error There is no such type.
+  // @ts-expect-error Unknown type.
   await client.tasks.post({ type: "cuont", input: "a" });
-  // @ts-expect-error There is no such field.
+  // @ts-expect-error Unknown field.
   await client.tasks.post({ type: "count", input: "a", prioritty: 3 });
-  // @ts-expect-error There is no such state.
+  // @ts-expect-error Unknown state.
   client.tasks.list({ state: "done" });
-  // @ts-expect-error Until it has completed there is no result.
+  // @ts-expect-error A task has a result after it completed.
   (await client.tasks.get<"count">("x")).result.toFixed();
   // @ts-expect-error A key is needed.
   createClient({ url: "https://tasks.example.com" });
@@ -110,13 +110,13 @@ export async function typed(): Promise<string> {
 }
 
 export async function wrong(daemon: TestDaemon): Promise<void> {
-  // @ts-expect-error There is no such fault.
+  // @ts-expect-error Unknown fault.
   await daemon.faults({ dupicate: 1 });
-  // @ts-expect-error There is no such stage.
+  // @ts-expect-error Unknown stage.
   await daemon.waitFor("id", "done");
-  // @ts-expect-error There is no such answer.
+  // @ts-expect-error Unknown answer.
   await daemon.inbox().answer(["hung"]);
-  // @ts-expect-error There is no such setting.
+  // @ts-expect-error Unknown setting.
   await startDaemon({ database: "postbackd.db" });
   // @ts-expect-error The configuration has another section.
   await startDaemon({ config: { webhoks: {} } });
@@ -155,7 +155,7 @@ const PROGRAMS = { client: CLIENT, testing: TESTING, library: LIBRARY };
 
 // The package's own types are held to the strictest settings, and nothing of them is left unchecked.
 const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];
-// No types of Node: those of the web alone.
+// The types of the web, without those of Node.
 const ARGS = ["--noEmit", ...STRICT, "--target", "es2022"];
 
 for (const [compiler, resolutions] of Object.entries(COMPILERS)) {

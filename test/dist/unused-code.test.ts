@@ -35,7 +35,7 @@ const LEFT_OUT = [
   ...["node_modules/consola/dist/chunks/prompt", "node_modules/thread-stream"],
 ];
 
-test("the executable holds the code of these packages and of no others", () => {
+test("the executable has the code of the listed packages alone", () => {
   const text = readFileSync(BINARY, "latin1");
   const found = [...text.matchAll(/\n\s*\/\/ node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//g)];
   const packages = new Set(found.map(([, name = ""]) => name));
@@ -43,7 +43,7 @@ test("the executable holds the code of these packages and of no others", () => {
   assert.deepEqual([...packages].toSorted(), PACKAGES.toSorted());
 });
 
-test("the executable holds nothing of what its packages can do and it never asks for", () => {
+test("the executable has no code of unused features of its packages", () => {
   const bytes = readFileSync(BINARY);
 
   assert.deepEqual(

@@ -11,7 +11,7 @@ const GUIDES = join(dirname(dirname(import.meta.dirname)), "docs", "guides");
 const CONFIG_TEXT = `database = "${DATA_FOLDER}/postbackd.db"
 webhooks.allow = ["127.0.0.1"]
 `;
-/** Nobody listens there: what is sent to it waits for its retry. */
+/** Nothing listens there: a webhook waits for its retry. */
 const NOBODY = "http://127.0.0.1:9100/done";
 const ON_ITS_WAY = "/var/on-its-way";
 
@@ -59,7 +59,7 @@ function twoBlocksOf(
   return [first, second];
 }
 
-/** Gives the commands one by one, each of which must end well; answers what each printed. */
+/** Runs commands that must succeed, and returns the output of each. */
 async function walk(machine: Machine, lines: readonly string[]): Promise<readonly string[]> {
   const said: string[] = [];
   for (const line of lines) {
@@ -142,7 +142,7 @@ async function isRestored(t: TestContext, service: Service): Promise<string> {
       assert.match(await deliveryOf(machine, id), /paused/);
       await walk(machine, restore.slice(release));
       assert.doesNotMatch(await deliveryOf(machine, id), /paused/);
-      // The addon may be root's: whoever loads it compares it first.
+      // The addon may be root's: the loader compares it first.
       const owners = await machine.does(
         "find",
         ...[DATA_FOLDER, "!", "-user", "postbackd", "!", "-name", ".postbackd-sqlite-*"],
@@ -193,7 +193,7 @@ async function isBackedUpElsewhere(
   });
 }
 
-/** What the daemon logs until it serves again. */
+/** The log of the daemon until it serves again. */
 async function logOfStart(machine: Machine, restart: () => Promise<unknown>): Promise<string> {
   const before = await logOf(machine);
   await restart();

@@ -1,4 +1,4 @@
-/** Every JSON value of a text, one after the other, whatever white space stands between them. */
+/** Every JSON value of a text, in order. */
 export function jsonValues(text: string): readonly unknown[] {
   const values: unknown[] = [];
   let pending = "";

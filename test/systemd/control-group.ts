@@ -4,13 +4,12 @@ import type { TestContext } from "node:test";
 
 import { until } from "./machine.ts";
 
-// Controllers of cgroup v1 are apart from the hierarchy in which systemd keeps its units: a process that is moved in one
-// of them stays where it is for systemd.
+// Controllers of cgroup v1 are not in systemd's hierarchy: a process that moves in one of them keeps its unit.
 const ROOT = "/sys/fs/cgroup";
 
 type Controller = "memory" | "freezer";
 
-/** Why there is no control group of this kind for a test; false where there is. */
+/** The reason why a test gets no control group of this kind, or false. */
 export function noControlGroup(controller: Controller): string | false {
   const file = controller === "memory" ? "memory.limit_in_bytes" : "cgroup.procs";
   return existsSync(join(ROOT, controller, file))
@@ -31,7 +30,7 @@ export function newControlGroup(t: TestContext, controller: Controller): Control
   const read = (file: string): string => readFileSync(join(folder, file), "utf8");
   const set = (file: string, value: string): void => writeFileSync(join(folder, file), value);
   t.after(async () => {
-    // What is left goes back to where all processes are: it belongs to a machine that ends later.
+    // The rest goes back to the root group: it belongs to a machine that ends later.
     for (const pid of read("cgroup.procs").split("\n")) {
       if (pid !== "") tryTo(() => writeFileSync(join(ROOT, controller, "cgroup.procs"), pid));
     }
@@ -50,7 +49,7 @@ function tryTo(step: () => void): boolean {
     step();
     return true;
   } catch {
-    // A process that has ended meanwhile is no failure; a group that is still in use is tried again.
+    // The process has ended, or the group is in use and is tried again.
     return false;
   }
 }

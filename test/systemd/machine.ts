@@ -25,7 +25,7 @@ const CLIENT = fileURLToPath(new URL("../fixtures/systemd/client.mjs", import.me
 const SYSTEMD = "/usr/lib/systemd/systemd";
 const UNITS = "/usr/lib/systemd/system";
 
-/** Nothing else of a machine has to run; to leave it away saves seconds. */
+/** The only other unit that runs; without the others a boot is seconds shorter. */
 const KEPT = /^systemd-journald/;
 const WANTS = ["sysinit", "local-fs", "sockets", "timers", "multi-user", "getty"];
 
@@ -47,7 +47,7 @@ export interface MachineRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a machine keeps while it is off: `/etc` and `/var`. */
+/** `/etc` and `/var` of a machine, which survive a power cut. */
 export interface MachineDisk {
   /** A folder with both of them. */
   readonly state: string;
@@ -55,7 +55,7 @@ export interface MachineDisk {
   readonly ends: (() => Promise<void>)[];
 }
 
-/** A machine's disk as it comes from the factory; it is removed when the test ends, after the machines. */
+/** A new disk; it is removed when the test ends, after its machines. */
 export function newDisk(t: TestContext): MachineDisk {
   const state = mkdtempSync(join(tmpdir(), "postbackd-machine-"));
   const ends: MachineDisk["ends"] = [];
@@ -91,14 +91,14 @@ function wantedBy(target: string): readonly string[] {
   return existsSync(folder) ? readdirSync(folder).filter((name) => !name.endsWith(".target")) : [];
 }
 
-/** Why no machine can be booted here. */
+/** The reason why no machine can be booted here. */
 export interface MachineProblem {
   readonly reason: string;
   /** True when something has to be installed. */
   readonly isMissing: boolean;
 }
 
-/** Looks whether a machine can be booted here; null when one can. */
+/** Returns null if a machine can be booted here. */
 export async function machineProblem(): Promise<MachineProblem | null> {
   if (process.geteuid?.() !== 0)
     return { reason: "only root may make namespaces", isMissing: false };
@@ -112,7 +112,7 @@ export async function machineProblem(): Promise<MachineProblem | null> {
   return code === 0 ? null : { reason, isMissing: false };
 }
 
-/** A booted machine; it is gone when the test ends. */
+/** A booted machine; it ends with the test. */
 export class Machine {
   readonly #init: number;
   readonly #end: () => Promise<void>;
@@ -122,7 +122,7 @@ export class Machine {
     this.#end = end;
   }
 
-  /** Boots it with the executable at /opt/postbackd/postbackd, until all that it starts by itself runs. */
+  /** Boots it with the executable at /opt/postbackd/postbackd, until all its units run. */
   static async boot({ state, ends }: MachineDisk, executable: string): Promise<Machine> {
     const root = mkdtempSync(join(tmpdir(), "postbackd-root-"));
     const args = ["--mount", "sh", SCRIPT, root, state, executable];
@@ -163,7 +163,7 @@ export class Machine {
     });
   }
 
-  /** The same for a command that must end well; answers what it printed. */
+  /** Runs a command that must succeed, and returns its output. */
   async does(...command: readonly [string, ...string[]]): Promise<string> {
     const { code, stdout, stderr } = await this.run(...command);
     assert.equal(code, 0, `${command.join(" ")}: ${stderr}`);
@@ -187,15 +187,14 @@ export class Machine {
     );
   }
 
-  /** Sends requests to the daemon, all at once; answers its envelopes in their order. */
+  /** Sends requests to the daemon concurrently, and returns its envelopes in their order. */
   async call(requests: readonly MachineRequest[]): Promise<readonly Envelope[]> {
     const { code, stdout, stderr } = await this.#send(requests);
     assert.equal(code, 0, stderr);
-    // Every field that a test uses is compared there.
     return JSON.parse(stdout) as readonly Envelope[];
   }
 
-  /** The same; null when one of them got no answer. */
+  /** Sends requests, and returns null if one of them got no response. */
   async tryCall(requests: readonly MachineRequest[]): Promise<readonly Envelope[] | null> {
     const { code, stdout } = await this.#send(requests);
     return code === 0 ? (JSON.parse(stdout) as readonly Envelope[]) : null;
@@ -206,12 +205,12 @@ export class Machine {
     return runHere([...this.network, process.execPath, CLIENT], { input });
   }
 
-  /** What to put before a command of this machine to run it on the network of the booted one. */
+  /** The prefix of a command of this machine on the network of the booted machine. */
   get network(): readonly [string, ...string[]] {
     return ["nsenter", "--target", String(this.#init), "--net", "--"];
   }
 
-  /** The number that one of its processes has on this machine. */
+  /** The pid on this machine of one of its processes. */
   outside(pid: string): number {
     const space = readlinkSync(`/proc/${this.#init}/ns/pid`);
     const found = readdirSync("/proc").find(
@@ -220,7 +219,7 @@ export class Machine {
     return Number(found ?? assert.fail(`no process ${pid} in the machine`));
   }
 
-  /** The number that the process of this title has on this machine, which one of the booted one has started. */
+  /** The pid on this machine of a child with this title. */
   childOutside(pid: string, title: string): number {
     const parent = this.outside(pid);
     const found = readdirSync(`/proc/${parent}/task`)
@@ -231,7 +230,7 @@ export class Machine {
     return Number(found ?? assert.fail(`${pid} has not started ${title}`));
   }
 
-  /** Takes its power away. */
+  /** Cuts its power. */
   end(): Promise<void> {
     return this.#end();
   }
@@ -272,12 +271,12 @@ function onlyChildOf(pid: number): number | null {
     const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
     return child === undefined || child === "" ? null : Number(child);
   } catch {
-    // It has ended, and whoever waits says why.
+    // It has ended, and the caller reports why.
     return null;
   }
 }
 
-/** Asks again until there is an answer; no event tells what happens inside. */
+/** Polls until `ask` returns a value: the machine sends no events. */
 export async function until<Value>(
   ask: () => Promise<Value | undefined> | Value | undefined,
   describe: () => string,

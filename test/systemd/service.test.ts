@@ -18,7 +18,7 @@ import {
   type Service,
 } from "./service.ts";
 
-// A run of all tests has little time; more of them look for what happens seldom.
+// More rounds find rare faults.
 const ROUNDS = Number(process.env["POSTBACKD_TEST_ROUNDS"] ?? 2);
 
 const CONFIG_TEXT = `database = "${DATA_FOLDER}/postbackd.db"
@@ -31,7 +31,6 @@ concurrency = 4
 
 const problem = await machineProblem();
 const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
-// A machine that allows no namespaces cannot be helped by installing anything.
 const skip = problem === null ? false : problem.reason;
 assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
 
@@ -41,12 +40,12 @@ async function exposure(): Promise<number> {
   return Number(/exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1]);
 }
 
-test("the unit exposes at most 1.5, as systemd-analyze counts", { skip }, async () => {
+test("systemd-analyze gives the unit an exposure of at most 1.5", { skip }, async () => {
   const found = await exposure();
   assert.ok(found <= 1.5, `it is ${found}`);
 });
 
-test("as a service of systemd", { skip }, async (t) => {
+test("the daemon is a service of systemd", { skip }, async (t) => {
   const disk = newDisk(t);
   const machine = await Machine.boot(disk, BINARY);
   const service = await installService(machine, disk, CONFIG_TEXT);
@@ -58,20 +57,20 @@ test("as a service of systemd", { skip }, async (t) => {
 });
 
 async function isReady(t: TestContext, { machine }: Service): Promise<void> {
-  await t.test("it is active when it serves, and says where", async () => {
+  await t.test("the service is active when it serves, with its URL as its status", async () => {
     assert.equal(await machine.show("ActiveState"), "active");
     assert.equal(await machine.show("StatusText"), "Serving at http://127.0.0.1:8787");
     assert.equal(await machine.show("NRestarts"), "0");
   });
 
-  await t.test("installing it again leaves user and configuration as they are", async () => {
+  await t.test("a second installation keeps user and configuration", async () => {
     const said = await machine.does(PROGRAM, "service", "install");
     assert.match(said, /user postbackd: was so before/);
     assert.match(said, /configuration \S+: was so before/);
     assert.equal(await machine.does("cat", CONFIG_FILE), CONFIG_TEXT.trim());
   });
 
-  await t.test("a reload leaves it active", async () => {
+  await t.test("a reload keeps the service active", async () => {
     const pid = await machine.show("MainPID");
     await machine.does("systemctl", "reload", "postbackd");
     await untilLogged(machine, "configuration reloaded");
@@ -82,7 +81,7 @@ async function isReady(t: TestContext, { machine }: Service): Promise<void> {
 
 async function restarts(t: TestContext, service: Service, disk: MachineDisk): Promise<void> {
   for (const mode of ["mixed", "control-group"]) {
-    await t.test(`restarts under work fail no task with KillMode=${mode}`, async () => {
+    await t.test(`restarts during work fail no task with KillMode=${mode}`, async () => {
       const { machine } = service;
       await override(machine, disk, `KillMode=${mode}`);
       const ids: string[] = [];
@@ -102,7 +101,7 @@ async function restarts(t: TestContext, service: Service, disk: MachineDisk): Pr
 async function isRestarted(t: TestContext, service: Service, disk: MachineDisk): Promise<void> {
   const { machine } = service;
 
-  await t.test("after kill -9 systemd starts it again, and every task ends", async () => {
+  await t.test("systemd restarts a killed daemon, and every task ends", async () => {
     const ids = await post(service, { type: "short", count: 8 });
     await machine.does("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "postbackd");
     await machine.untilShown("NRestarts", (value) => value === "1");
@@ -111,7 +110,7 @@ async function isRestarted(t: TestContext, service: Service, disk: MachineDisk):
     assert.deepEqual(await endsOf(service, ids), { completed: ids.length });
   });
 
-  await t.test("one that hangs is ended by the watchdog and started again", async () => {
+  await t.test("the watchdog restarts a daemon that hangs", async () => {
     // A hang of 10 s; and no memory is written to disk.
     await override(machine, disk, "WatchdogSec=10", "LimitCORE=0");
     await machine.does("systemctl", "restart", "postbackd");
@@ -126,7 +125,7 @@ async function isRestarted(t: TestContext, service: Service, disk: MachineDisk):
 }
 
 async function survivesFullDisk(t: TestContext, service: Service): Promise<void> {
-  await t.test("a full disk ends nothing, and room that is made is used", async () => {
+  await t.test("a full disk does not end the daemon, and freed space is used", async () => {
     const { machine } = service;
     await machine.does("systemctl", "stop", "postbackd");
     await machine.does("mount", "-t", "tmpfs", "-o", "size=32m", "small", DATA_FOLDER);
@@ -140,7 +139,7 @@ async function survivesFullDisk(t: TestContext, service: Service): Promise<void>
     const request = { path: "/v1/tasks/task_post", key: small.key, body };
     const [refused] = await machine.call([request]);
     await machine.does("rm", `${DATA_FOLDER}/filler`);
-    // It looks for room once a second.
+    // The daemon checks free space once a second.
     const posted = await until(
       async () => {
         const [answer] = await machine.call([request]);
@@ -173,15 +172,12 @@ async function survivesPowerCut(
   service: Service,
   disk: MachineDisk,
 ): Promise<void> {
-  await t.test(
-    "after a crash of the machine it comes up by itself, and every task ends",
-    async () => {
-      const ids = await post(service, { type: "short", count: 20 });
-      await service.machine.end();
-      const machine = await Machine.boot(disk, BINARY);
-      await machine.untilShown("ActiveState", (value) => value === "active");
+  await t.test("the service starts after a power cut, and every task ends", async () => {
+    const ids = await post(service, { type: "short", count: 20 });
+    await service.machine.end();
+    const machine = await Machine.boot(disk, BINARY);
+    await machine.untilShown("ActiveState", (value) => value === "active");
 
-      assert.deepEqual(await endsOf({ ...service, machine }, ids), { completed: ids.length });
-    },
-  );
+    assert.deepEqual(await endsOf({ ...service, machine }, ids), { completed: ids.length });
+  });
 }

@@ -14,7 +14,7 @@ export interface Service {
   readonly key: string;
 }
 
-/** Installs the service on a machine, as an operator does, with an account, and starts it. */
+/** Installs and starts the service on a machine, with an account. */
 export async function installService(
   machine: Machine,
   disk: MachineDisk,
@@ -27,13 +27,13 @@ export async function installService(
   return { machine, key };
 }
 
-/** Makes an account in the service's database; answers its key. */
+/** Makes an account in the service's database, and returns its key. */
 export async function createAccount(machine: Machine): Promise<string> {
   const made = await machine.does(PROGRAM, "admin", "account", "create", "tester", "--json");
   return /pbd_live_\w+/.exec(made)?.[0] ?? assert.fail("no key");
 }
 
-/** Sets lines of the unit's section [Service], instead of those set before. */
+/** Replaces the override of the unit's section [Service]. */
 export async function override(
   machine: Machine,
   disk: MachineDisk,
@@ -46,7 +46,7 @@ export async function override(
   await machine.does("systemctl", "daemon-reload");
 }
 
-/** Posts tasks of a type; answers their ids. */
+/** Posts tasks of a type, and returns their ids. */
 export async function post(
   { machine, key }: Service,
   { count, ...task }: { readonly count: number; readonly type: string },
@@ -58,7 +58,7 @@ export async function post(
   return answer.tasks.map(({ id }) => id);
 }
 
-/** Waits for the end of tasks; answers how many ended in which state. */
+/** Waits for the end of tasks, and returns the number of each state. */
 export async function endsOf({ machine, key }: Service, ids: readonly string[]) {
   const headers = { prefer: "wait=60" };
   const answers = await machine.call(
@@ -72,7 +72,7 @@ export async function endsOf({ machine, key }: Service, ids: readonly string[]) 
   );
 }
 
-/** What the daemon has logged since the machine was booted. */
+/** The log of the daemon since the boot. */
 export function logOf(machine: Machine): Promise<string> {
   return machine.does("journalctl", "--unit=postbackd", "--output=cat");
 }
