@@ -54,35 +54,16 @@ test("changes returns each change until the loop ends", async (t) => {
   assert.deepEqual([seen[0], seen.at(-1)], [0, 1]);
 });
 
-test("changes ends with the reason of its signal", async (t) => {
-  const { client } = await startClient(t);
-  const controller = new AbortController();
-  const reason = new Error("enough");
-
-  const looking = async (): Promise<void> => {
-    for await (const _ of client.account.changes({ signal: controller.signal })) {
-      controller.abort(reason);
-    }
-  };
-
-  await assert.rejects(looking, reason);
-});
-
-test("redeliveries are counted, ordered, listed and cancelled", async (t) => {
+test("redeliveries are counted, created, listed and cancelled", async (t) => {
   const { client } = await startClient(t);
   const since = "2026-01-01T00:00:00Z";
 
   const count = await client.redeliveries.count({ since });
-  const order = await client.redeliveries.create({ since, states: ["given_up"], per_second: 5 });
-  const listed = await client.redeliveries.list();
-  const cancelled = await client.redeliveries.cancel(order.id);
+  const { id } = await client.redeliveries.create({ since, states: ["given_up"], per_second: 5 });
+  const [listed, ...others] = await client.redeliveries.list();
+  const cancelled = await client.redeliveries.cancel(id);
 
-  assert.equal(count, 0);
-  assert.deepEqual(
-    listed.map(({ id }) => id),
-    [order.id],
-  );
-  assert.equal(cancelled.id, order.id);
+  assert.deepEqual([count, listed?.id, others, cancelled.id], [0, id, [], id]);
 });
 
 test("the reference needs no account", async (t) => {

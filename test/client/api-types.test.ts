@@ -32,7 +32,7 @@ import type * as wrong from "./wrong.ts";
 export const differs: Different<sources.Answers, wrong.Answers> extends never ? true : false = true;
 `;
 
-test("the API types of the package are equal to those of the sources", (t) => {
+test("the API types of the package equal the types of the sources", (t) => {
   const folder = temporaryFolder(t);
   const types = apiTypes();
   writeFileSync(join(folder, "written.ts"), types);

@@ -40,29 +40,15 @@ test("run rejects with the code and the task when it fails", async (t) => {
   assert.ok(error.message.includes(error.task?.id ?? "?"), error.message);
 });
 
-test("post rejects a refused task with the pointer of its field", async (t) => {
+test("post rejects a refused task with the code and pointer of its field", async (t) => {
   const { client } = await startClient(t);
 
   await assert.rejects(client.tasks.post({ input: 1, priority: 10 }), (error) => {
     assert(error instanceof PostbackdError);
-    assert.equal(error.code, 40501);
-    assert.deepEqual(
-      error.errors.map(({ pointer }) => pointer),
-      ["/priority"],
-    );
+    const pointers = error.errors.map(({ pointer }) => pointer);
+    assert.deepEqual([error.code, pointers], [40501, ["/priority"]]);
     return true;
   });
-});
-
-test("a post with the same idempotency key creates no second task", async (t) => {
-  const { client } = await startClient(t);
-  const options = { idempotencyKey: "order-17" };
-
-  const first = await client.tasks.post({ input: 1 }, options);
-  const second = await client.tasks.post({ input: 1 }, options);
-
-  assert.equal(second.id, first.id);
-  await assert.rejects(client.tasks.post({ input: 2 }, options), { code: 42200, status: 422 });
 });
 
 test("get, wait and cancel return the task; with collect: false it stays ready", async (t) => {

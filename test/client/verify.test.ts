@@ -113,7 +113,7 @@ test("a header without exactly one value is false", async () => {
     Buffer.from(HEX),
   ];
   for (const value of values) {
-    // What a framework hands out, whatever its types say.
+    // A framework may pass any value.
     const header = value as string;
     assert.equal(await verifyPostback(BODY, header, SECRET), false);
     assert.equal(await verifyPingback(URL_SENT, header, SECRET), false);

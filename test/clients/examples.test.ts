@@ -54,7 +54,7 @@ for (const language of [PYTHON, GO]) {
       }),
     );
 
-    test("verifies the daemon's signatures, including those of a rotation, and no others", async (t) => {
+    test("verifies the daemon's signatures, also during a rotation, and no others", async (t) => {
       const { body, signature, secret } = await receivedPostback(t);
       const verify = (secrets: string, input: string | Buffer, ...signatures: string[]) => {
         const [program, ...fixed] = command;

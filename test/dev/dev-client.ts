@@ -6,7 +6,7 @@ import type { DevSettings } from "../../src/embedded/options.ts";
 import { startDaemon, type TestAccount } from "../../src/testing/testing.ts";
 import { startProgram, type Program, type Ready } from "../helpers/program.ts";
 
-/** What a test needs to know of a daemon for development. */
+/** The address and the account of a daemon for development. */
 interface DevFacts {
   readonly url: string;
   readonly account: string;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { startReceiver } from "../helpers/receiver.ts";
 import { startDev, type DevClient } from "./dev-client.ts";
 
-/** What falls due next, each with the time until then, except erasures. */
+/** The next due work, each with its milliseconds from now, without erasures. */
 async function due({ ask }: DevClient): Promise<readonly (readonly unknown[])[]> {
   const { now = "", next = [] } = await ask("GET /dev/clock");
   return next

@@ -12,7 +12,7 @@ import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { startDevProgram, type DevReady, type ShownBody } from "./dev-client.ts";
+import { startDevProgram, type DevReady } from "./dev-client.ts";
 
 const newKey = (): string => mintKey({ label: null, createdAt: 0 }, new IdGenerator()).key;
 
@@ -38,18 +38,14 @@ for (const [flag, value] of [
   });
 }
 
-test("--key and --webhook-secret become those of the account", async (t) => {
+test("--key and --webhook-secret set the key and the secret of the account", async (t) => {
   const [key, secret] = [newKey(), newWebhookSecret()];
   const daemon = await startDevProgram(t, "--key", key, "--webhook-secret", secret);
-  const [id = ""] = await daemon.post({ postback_url: `${daemon.ready.url}/inbox/dev` });
-  await daemon.ask(`GET /dev/wait/${id}?for=delivered`);
-  const { messages } = await daemon.ask("GET /dev/inbox/dev");
+  await daemon.post({ postback_url: `${daemon.ready.url}/inbox/dev` });
+  const [message] = await daemon.look("dev?wait=10");
 
   assert.deepEqual([daemon.ready.key, daemon.ready.webhook_secret], [key, secret]);
-  assert.deepEqual(
-    messages?.map(({ signature }) => signature.verdict),
-    ["valid"],
-  );
+  assert.equal(message?.signature.verdict, "valid");
   assert.equal((await daemon.ask("GET /v1/appendix/user_data")).webhook_secret, secret);
 });
 
@@ -62,28 +58,15 @@ for (const [host, skip] of [
   ["::", !hasIpv6],
 ] as const) {
   test(`on ${host} the inboxes of dev receive webhooks`, { skip }, async (t) => {
-    const program = startProgram(t, ["dev", "--port", "0", "--host", host, "--insecure-http"]);
-    const { url, key, inbox_url: own } = (await program.ready) as DevReady;
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-    const call = async (path: string, body?: unknown) => {
-      const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-      const response = await fetch(url + path, { headers, ...init });
-      return (await response.json()) as ShownBody;
-    };
-    const { inbox_url: alices = "" } = await call("/dev/accounts", { login: "alice" });
+    const flags = ["--clock", "real", "--host", host, "--insecure-http"];
+    const { ask, look, post, ready } = await startDevProgram(t, ...flags);
+    const { inbox_url: alices = "" } = await ask("POST /dev/accounts", { login: "alice" });
 
-    const posted = await call(
-      "/v1/tasks/task_post",
-      [own, alices].map((postback_url) => ({ postback_url })),
-    );
+    await post({ postback_url: ready.inbox_url }, { postback_url: alices });
 
-    assert.deepEqual(
-      posted.tasks?.map((task) => task.status_code),
-      [20100, 20100],
-    );
     for (const box of ["dev", "alice"]) {
-      const { messages } = await call(`/dev/inbox/${box}?count=1&wait=10`);
-      assert.equal(messages?.[0]?.signature.verdict, "valid");
+      const [message] = await look(`${box}?count=1&wait=10`);
+      assert.equal(message?.signature.verdict, "valid");
     }
   });
 }
@@ -148,7 +131,7 @@ const PARENT = `
 test("with --stop-with-stdin the kill of the parent ends daemon and command, and removes all files", async (t) => {
   const [temporary, folder] = [temporaryFolder(t), temporaryFolder(t)];
   const pids: number[] = [];
-  // This hook runs before that of the program, which waits until all processes with its output have ended.
+  // This hook runs before the hook of the program, which waits for all processes with its output.
   t.after(() => {
     for (const pid of pids.filter(isThere)) process.kill(pid, "SIGKILL");
   });
@@ -203,11 +186,3 @@ for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     await until(folder, (files) => files.every((name) => !name.startsWith("postbackd-")));
   });
 }
-
-test("with --stop-with-stdin dev ends at the end of stdin", async (t) => {
-  // The helper starts programs with an stdin that is at its end.
-  const program = startProgram(t, ["dev", "--port", "0", "--stop-with-stdin"]);
-  await program.ready;
-
-  assert.deepEqual(await program.exit, { code: 0, signal: null });
-});

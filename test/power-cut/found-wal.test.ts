@@ -10,11 +10,11 @@ import { LifeRecorder } from "../../scripts/power-cut/recording.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
-// A task that is left alone: the second daemon has nothing to write of its own.
+// A task that starts later: the second daemon has no write of its own.
 const BODY = JSON.stringify([{ type: "echo", start_at: farStart() }]);
 
-// It may have been killed between writing and syncing: what it has told nobody, the next daemon finds and tells.
-test("a daemon syncs what a killed one has left in the WAL before it answers with it", async (t) => {
+// A daemon may be killed between a write and its sync. The next daemon finds the write and may return it.
+test("a daemon syncs the WAL of a killed daemon before it responds with data of it", async (t) => {
   if (!areAtHand(t, [{ program: "strace", debianPackage: "strace" }])) return;
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());

@@ -245,7 +245,7 @@ describe("a run that takes too long", () => {
       gate.resolve();
 
       assert.equal((await outcome).kind, "timed_out");
-      // The function has ended by then, and a rejection that nobody handles would fail this file.
+      // The function has ended by then: an unhandled rejection would fail this file.
       await new Promise((resolve) => setImmediate(resolve));
       assert.deepEqual([reports, thrown], [[], []]);
     }
@@ -334,7 +334,7 @@ test("progress is reported during a run, and invalid progress is ignored", async
   const { outcome, reports } = start((_task, { progress }) => {
     progress(0);
     progress(0.5, "halfway");
-    // What a program without types may do.
+    // A program without types may pass anything.
     const careless = progress as (...report: unknown[]) => void;
     careless();
     careless("0.6");

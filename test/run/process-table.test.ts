@@ -29,7 +29,7 @@ test("a group runs until its last process has ended, with any name", { skip }, a
 });
 
 test("a zombie does not run", { skip }, async (t) => {
-  // The shell forks the leader of another group and becomes a program that reaps nobody.
+  // The shell forks the leader of another group and becomes a program that reaps no process.
   const script = "exec 3<&0; setsid sh -c 'echo $$; read _' <&3 & exec sleep 1000";
   const parent = spawn("sh", ["-c", script], { stdio: ["pipe", "pipe", "inherit"] });
   t.after(() => parent.kill("SIGKILL"));

@@ -28,14 +28,17 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
     ...{ clock: createFakeClock({ now: NOW }), log },
     failed: (error) => failures.push(error),
   });
-  return { keeper, calls, warned, failures };
+  const tick = async (): Promise<void> => {
+    keeper.wake();
+    await keeper.quiet();
+  };
+  return { keeper, tick, calls, warned, failures };
 }
 
 test("a tick samples the queues, and rolls up all whole hours that are a day old", async () => {
-  const { keeper, calls } = newKeeper(["more", "more"]);
+  const { tick, calls } = newKeeper(["more", "more"]);
 
-  keeper.wake();
-  await keeper.quiet();
+  await tick();
 
   const minutesBefore = Date.parse("2030-01-30T08:00:00.000Z");
   const fold = ["fold", { minutesBefore }];
@@ -43,12 +46,10 @@ test("a tick samples the queues, and rolls up all whole hours that are a day old
 });
 
 test("a full store is logged, and called again at the next tick", async () => {
-  const { keeper, calls, warned, failures } = newKeeper([new StoreError("full", "no space")]);
+  const { tick, calls, warned, failures } = newKeeper([new StoreError("full", "no space")]);
 
-  keeper.wake();
-  await keeper.quiet();
-  keeper.wake();
-  await keeper.quiet();
+  await tick();
+  await tick();
 
   assert.equal(calls.length, 4);
   assert.match(warned.join(), /no space/);
@@ -56,13 +57,11 @@ test("a full store is logged, and called again at the next tick", async () => {
 });
 
 test("an error that is not the store's is reported, and no tick begins after a stop", async () => {
-  const { keeper, calls, failures } = newKeeper([new TypeError("a bug")]);
+  const { keeper, tick, calls, failures } = newKeeper([new TypeError("a bug")]);
 
-  keeper.wake();
-  await keeper.quiet();
+  await tick();
   keeper.drain();
-  keeper.wake();
-  await keeper.quiet();
+  await tick();
 
   assert.equal(calls.length, 2);
   assert.match(String(failures), /a bug/);

@@ -221,7 +221,7 @@ test("a claim without a wait gets queued tasks, after the claims in progress", a
   const third = setup.poll({ waitMs: 0 });
   await setup.next().bring(task("a"));
   assert.deepEqual([first.answer, second.answer], [["a"], null]);
-  // The third's claim is under way already, and was made after the one that took the last task.
+  // The claim for the third poll began after the claim that took the last task.
   await setup.next().bring(task("b"));
   assert.deepEqual([second.answer, third.answer], [["b"], null]);
   await setup.next().bring();

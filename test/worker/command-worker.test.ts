@@ -22,7 +22,7 @@ async function startLeftover(t: TestContext, token: string, namespace: string) {
   return child;
 }
 
-test("a worker ends the leftover processes of its token, except those of another container", async (t) => {
+test("a worker ends the leftover processes of its token, except processes of another container", async (t) => {
   if (skip !== false) return t.skip(skip);
   const { key: token } = newWorkerToken();
   const left = await startLeftover(t, token, pidNamespace());
