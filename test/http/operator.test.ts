@@ -30,15 +30,6 @@ async function start(t: TestContext) {
 
 const loginsOf = ({ fields }: OperatorAnswer) => fields.accounts.map(({ login }) => login);
 
-test("an operator's change from another site is 40301 and changes nothing", async (t) => {
-  const { daemon, operator, keyCode } = await start(t);
-  for (const headers of [[operator.cookie], [operator.cookie, "Sec-Fetch-Site: cross-site"]]) {
-    const target = `${OPERATOR}/accounts/disable/tester`;
-    assert.equal(await codeOf(daemon.url, { method: "POST", target, headers }), 40301);
-  }
-  assert.equal(await keyCode(), 20000);
-});
-
 clusterTest(
   "a new account's response has its key and secret, which work and are not logged",
   async (t) => {

@@ -87,7 +87,7 @@ test("the parser accepts every task of the schema with a known type, marketplace
 
 const notText = fc.oneof(fc.integer(), fc.boolean(), fc.array(fc.string()), fc.constant({}));
 
-// Each breaks its field alone.
+// Values that break the rule of their field.
 const violations: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   type: notText,
   tag: fc.oneof(
@@ -114,18 +114,6 @@ const violations: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   postback_url: fc.oneof(notText, fc.constantFrom("", "ftp://example.com/", " https://a.example")),
   pingback_url: fc.oneof(notText, fc.constantFrom("$id", "//example.com/", "http:example.com")),
 };
-
-for (const [name, broken] of Object.entries(violations)) {
-  test(`the parser refuses every ${name} that the schema refuses`, () => {
-    fc.assert(
-      fc.property(task, broken, (posted, value) => {
-        const bad = { ...posted, tag: null, [name]: value };
-        assert.notEqual(judge.fault(SCHEMA, bad), null);
-        assert.equal(refusedField(bad), name);
-      }),
-    );
-  });
-}
 
 test("the schema refuses no field that the parser accepts", () => {
   const names = fc.constantFrom(...Object.keys(fields));

@@ -44,15 +44,15 @@ test("a pipelined request has no effect before the response to the request in fr
   assert.equal((await daemon.ready()).tasks_count, 0);
 });
 
-test("a thousand pipelined waits wait one after the other", async (t) => {
+test("two hundred pipelined waits wait one after the other", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock });
   const [waited] = await postTwo(daemon);
   const connection = await openRaw(t, daemon.url);
   const timers = clock.pending().length;
   const wait = get(daemon, waited, "Prefer: wait=1");
-  connection.send(Buffer.concat(Array.from({ length: 1000 }, () => wait)));
-  for (let i = 0; i < 1000; i++) {
+  connection.send(Buffer.concat(Array.from({ length: 200 }, () => wait)));
+  for (let i = 0; i < 200; i++) {
     await clock.whenPending(timers + 1);
     assert.equal(clock.pending().length, timers + 1);
     clock.advance(1000);
