@@ -10,7 +10,7 @@ function setup(url: string, rest = ""): Setup {
   return { toml: `${rest}\n[events]\nurl = ${JSON.stringify(url)}\nsecret = "${SECRET}"\n` };
 }
 
-test("the URL of events is judged as one of a webhook, and the reason names webhooks.allow", () => {
+test("events.url is judged as a URL of a webhook", () => {
   const refused: readonly (readonly [url: string, reason: RegExp])[] = [
     ["ftp://ops.example.com/", /http:\/\/ or https:\/\//],
     ["https://user:word@ops.example.com/", /user name|credentials|password/i],
@@ -28,7 +28,7 @@ test("the URL of events is judged as one of a webhook, and the reason names webh
   }
 });
 
-test("webhooks.allow counts for the URL of events, too", () => {
+test("webhooks.allow applies to events.url", () => {
   const allow = 'webhooks.allow = ["127.0.0.1:9000", "ops.lan"]';
   assert.equal(
     loaded(setup("http://127.0.0.1:9000/x", allow)).events.url,
@@ -36,11 +36,11 @@ test("webhooks.allow counts for the URL of events, too", () => {
   );
   assert.equal(loaded(setup("https://ops.lan/x", allow)).events.url, "https://ops.lan/x");
   assert.match(problemOf(setup("http://127.0.0.1:9001/x", allow)), /events\.url/);
-  // A faulty list is one problem: what it would have allowed is not known.
+  // A faulty list is the only problem.
   assert.match(problemOf(setup("https://ops.lan/x", 'webhooks.allow = ["10.0.0.0/99"]')), /allow/);
 });
 
-test("no problem repeats what is behind the host of the URL of events, nor the secret", () => {
+test("no problem repeats the path of events.url or the secret", () => {
   const token = "t0p-5ecret";
   const wrong = [
     setup(`http://10.0.0.1/hooks/${token}?token=${token}`),
@@ -57,7 +57,7 @@ test("no problem repeats what is behind the host of the URL of events, nor the s
   }
 });
 
-test("a URL of events without the secret that signs them is refused, and told how to make one", () => {
+test("events.url without events.secret is refused with a command that makes one", () => {
   const problem = problemOf({ flags: { "events-url": "https://ops.example.com/" } });
 
   assert.match(
@@ -67,7 +67,7 @@ test("a URL of events without the secret that signs them is refused, and told ho
   assert.match(problem, /openssl rand -base64 32/);
 });
 
-test("the secret of events is in a file of its own as well as in a variable", () => {
+test("events.url and events.secret can be in files", () => {
   const env = {
     POSTBACKD_EVENTS_URL_FILE: "/run/secrets/url",
     POSTBACKD_EVENTS_SECRET_FILE: "/run/secrets/secret",
@@ -77,7 +77,7 @@ test("the secret of events is in a file of its own as well as in a variable", ()
   assert.deepEqual(loaded({ env, files }).events, { url, secret: SECRET });
 });
 
-test("what is shown of events is where they go, and nothing that may be a secret", () => {
+test("the shown events.url has the host alone, and events.secret is hidden", () => {
   const verdict = load(setup("https://ops.example.com:8443/hooks/t0p-5ecret?token=5ecret"));
 
   assert.equal(verdict.kind, "config");

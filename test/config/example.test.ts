@@ -9,21 +9,16 @@ import { loadConfig, readFileText } from "../../src/config/config.ts";
 const FOLDER = fileURLToPath(new URL("../../examples", import.meta.url));
 const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".toml"));
 
-test("there are example configurations", () => {
+test("every example is a valid configuration", () => {
   assert.ok(FILES.includes("marketplaces.toml"));
+  for (const file of FILES) {
+    const flags = { config: join(FOLDER, file) };
+    const verdict = loadConfig({ flags, env: {}, cwd: "/", readFile: readFileText });
+    assert.deepEqual(verdict.kind === "problems" ? verdict.problems : [], [], file);
+  }
 });
 
-for (const file of FILES) {
-  test(`examples/${file} is a configuration as it stands`, () => {
-    const flags = { config: join(FOLDER, file) };
-
-    const verdict = loadConfig({ flags, env: {}, cwd: "/", readFile: readFileText });
-
-    assert.deepEqual(verdict.kind === "problems" ? verdict.problems : [], []);
-  });
-}
-
-test("examples/marketplaces.toml gives the marketplaces with what clients see of them", () => {
+test("examples/marketplaces.toml has 15 marketplaces with names and currencies", () => {
   const flags = { config: join(FOLDER, "marketplaces.toml") };
 
   const verdict = loadConfig({ flags, env: {}, cwd: "/", readFile: readFileText });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { loadConfig, readFileText } from "../../src/config/config.ts";
 import { CWD, DEFAULT_FILE, loaded, problemOf } from "../helpers/config.ts";
 
-test("resolves paths of the file against its folder, others against the working folder", () => {
+test("paths in the file are relative to its folder, and others to the working folder", () => {
   const toml = 'database = "data/p.db"\nready_file = "/run/ready"';
   const files = { "/etc/postbackd/p.toml": toml };
 
@@ -19,13 +19,13 @@ test("resolves paths of the file against its folder, others against the working 
   assert.equal(fromFlag.database, "/srv/app/q.db");
 });
 
-test("requires the file that was named, and not the one in the working folder", () => {
+test("a named file must exist, and postbackd.toml need not", () => {
   assert.match(problemOf({ flags: { config: "x.toml" } }), /flag --config: .*\/srv\/app\/x/);
   assert.match(problemOf({ env: { POSTBACKD_CONFIG: "x" } }), /environment POSTBACKD_CONFIG: /);
   assert.equal(loaded({}).file, null);
 });
 
-test("reports a file that cannot be read with the system's code", () => {
+test("an unreadable file is a problem with the system's code", () => {
   const denied = Object.assign(new Error("secret"), { code: "EACCES" });
   const readFile = (): never => {
     throw denied;
@@ -36,7 +36,7 @@ test("reports a file that cannot be read with the system's code", () => {
   assert.equal(problems[0]?.message, `${DEFAULT_FILE} cannot be read (EACCES)`);
 });
 
-test("reports broken TOML with line and column, and nothing of what stands there", () => {
+test("broken TOML is reported with line and column, without its text", () => {
   const toml = '[types.x.env]\nKEY = "hunter2\nOTHER = "hunter3"\n';
   const problem = problemOf({ toml });
 
@@ -52,7 +52,7 @@ test("a problem of the file names the line of its key, and a syntax error its se
   assert.match(problemOf({ toml: '\n[types.a]\nrunner = "echo"\nx = 1\n' }), /toml, line [234]: /);
 });
 
-test("treats the names of object properties like any other unknown key", () => {
+test("names of object properties are unknown keys", () => {
   const names = ["__proto__", "constructor", "prototype", "toString", "hasOwnProperty"];
 
   for (const name of names) {
@@ -65,7 +65,7 @@ test("treats the names of object properties like any other unknown key", () => {
   assert.equal(Object.hasOwn(Object.prototype, "port"), false);
 });
 
-test("reads a file's text as UTF-8, and null where there is no file", (t) => {
+test("a file is read as UTF-8, and a missing file is null", (t) => {
   const folder = mkdtempSync(join(tmpdir(), "postbackd-config-"));
   t.after(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "good.toml"), 'name = "é"');

@@ -21,14 +21,14 @@ function valuesOf(config: Config): Omit<Config, "file" | "sources"> {
   return values;
 }
 
-test("changes nothing as it is", () => {
+test("the sample changes no setting", () => {
   const config = loaded({ toml: sampleFile() });
 
   assert.deepEqual(valuesOf(config), valuesOf(loaded({})));
   assert.ok([...config.sources.values()].every((source) => source === "default"));
 });
 
-test("states exactly the defaults where every setting line is uncommented", () => {
+test("the uncommented sample states the defaults", () => {
   const [settings] = parts();
   const config = loaded({ toml: settings.replaceAll(SETTING_LINE, "") });
 
@@ -39,7 +39,7 @@ test("states exactly the defaults where every setting line is uncommented", () =
   }
 });
 
-test("explains every setting with its flag and its variable", () => {
+test("the sample describes every setting with its flag and its variable", () => {
   const [settings] = parts();
 
   for (const { key, inFile, description, flag, env } of SETTING_LIST) {
@@ -50,7 +50,7 @@ test("explains every setting with its flag and its variable", () => {
   }
 });
 
-test("has examples of every kind of type that a file can give, and of a marketplace, that can be uncommented", () => {
+test("the sample has examples of every kind of type and of a marketplace", () => {
   const [settings, examples] = parts();
   const config = loaded({ toml: settings + examples.replaceAll(/^#(?=[a-z_]+ = |\[)/gm, "") });
 
@@ -61,11 +61,11 @@ test("has examples of every kind of type that a file can give, and of a marketpl
   assert.equal(config.marketplaces.length, 1);
 });
 
-test("has no line wider than 120 columns", () => {
+test("the sample has no line over 120 columns", () => {
   assert.doesNotMatch(sampleFile(), /.{121}/);
 });
 
-test("writes values that TOML reads back", () => {
+test("tomlText writes values that TOML reads back", () => {
   const code = 'a"b\\c\u00e9 \u{1f600}';
   const toml = `[[marketplaces]]\ncode = ${tomlText(code)}\nname = "x"\nlist = ${tomlText([[1, true], ["y"]])}`;
 

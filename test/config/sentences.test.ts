@@ -38,7 +38,7 @@ const OTHERS: Readonly<Record<string, Setup>> = {
   "--retention-days 5": { flags: { "retention-days": "5" } },
   "--tls-cert x": { flags: { "tls-cert": "x" } },
   "POSTBACKD_TLS_KEY=x": { env: { POSTBACKD_TLS_KEY: "x" } },
-  // What was meant is HTTPS: plain HTTP beyond loopback is no second problem.
+  // The user wants HTTPS, so plain HTTP beyond loopback is not a second problem.
   "--host 0.0.0.0, tls_key": { flags: { host: "0.0.0.0" }, toml: 'tls_key = "x"' },
   "--host 0.0.0.0": { flags: { host: "0.0.0.0" } },
   "--metrics 9464": { flags: { metrics: "9464" } },

@@ -5,7 +5,7 @@ import type { TypeConfig } from "../../src/config/config.ts";
 import { CWD, load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 import type { Setup } from "../helpers/config.ts";
 
-test("reads a command type with all its keys", () => {
+test("a command type has all its keys", () => {
   const toml = [
     "[types.resize]",
     'command = ["python3", "resize.py"]',
@@ -38,14 +38,14 @@ test("reads a command type with all its keys", () => {
   assert.equal(config.sources.get("types.resize.timeout"), "file /etc/p.toml");
 });
 
-test("runs a command in the folder of the file where it names none", () => {
+test("a command without cwd runs in the folder of the file", () => {
   const type = loaded({ toml: '[types.x]\ncommand = ["./x"]' }).types.get("x");
 
   assert.equal(type?.kind === "command" ? type.cwd : null, CWD);
   assert.equal(type?.retries, 0);
 });
 
-test("refuses a type without a kind, with two, or with keys of another", () => {
+test("a type without a kind, with two kinds, or with keys of another is refused", () => {
   const cases: readonly [string, RegExp][] = [
     ["", /types\.x has no kind: give command = .*, url = .*, or runner = "worker" or "echo"/],
     ['runner = "echo"\ncommand = ["ls"]', /more than one kind \(runner, command\)/],
@@ -82,7 +82,7 @@ test("refuses a type without a kind, with two, or with keys of another", () => {
   assert.match(problemOf({ toml: "types.x = 1" }), /types\.x must be a table/);
 });
 
-test("never shows what a type's command or environment holds", () => {
+test("no output shows the command or the environment of a type", () => {
   const rows = ['command = ["x", "hunter2", 1]', 'env = { A = "hunter2", B = ["hunter2"] }'];
   const problems = problemsOf({ toml: `[types.x]\n${rows.join("\n")}` });
 
@@ -90,7 +90,7 @@ test("never shows what a type's command or environment holds", () => {
   assert.doesNotMatch(problems.join("\n"), /hunter2/);
 });
 
-test("reads an http type with all its keys, and gives one with a url alone 16 runs at once", () => {
+test("an http type has all its keys, and 16 concurrent runs by default", () => {
   const toml = [
     "[types.all]",
     'url = "HTTPS://Resize.Internal:9443/v1/./resize?fast=1#top"',
@@ -115,7 +115,7 @@ test("reads an http type with all its keys, and gives one with a url alone 16 ru
   assert.deepEqual([...types.values()], [all, least]);
 });
 
-test("takes services where webhooks may not go, and refuses what is no http URL, without quoting it", () => {
+test("an http type accepts private addresses, and refuses other schemes without quoting them", () => {
   for (const url of [
     "http://localhost/",
     "http://10.0.0.1:1/",
@@ -136,7 +136,7 @@ test("takes services where webhooks may not go, and refuses what is no http URL,
   }
 });
 
-test("refuses user and password in a url, and says where they belong, without quoting them", () => {
+test("user and password in a url are refused without quoting them", () => {
   for (const user of ["hunter2", "hunter2:", ":hunter2", "a:hunter2"]) {
     const problem = problemOf({ toml: `[types.x]\nurl = "http://${user}@host/?q=hunter2"` });
     assert.match(problem, /must hold no user and password: give headers = \{ Authorization/);
@@ -144,7 +144,7 @@ test("refuses user and password in a url, and says where they belong, without qu
   }
 });
 
-test("refuses headers that the runner sets, that are none, or that servers may read in two ways", () => {
+test("headers of the runner, malformed headers and ambiguous ones are refused", () => {
   const own = [
     ...["Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type"],
     ...["Expect", "Host", "Idempotency-Key", "Keep-Alive", "Proxy-Connection", "TE", "Trailer"],
@@ -177,7 +177,7 @@ test("refuses headers that the runner sets, that are none, or that servers may r
   }
 });
 
-test("keeps of a url's query and of headers' values nothing to be shown", () => {
+test("no output shows the query of a url or the values of headers", () => {
   const toml = '[types.x]\nurl = "http://x/a?k=hunter2#h"\nheaders = { X-Key = "hunter2" }';
   const { values } = loaded({ toml });
 
@@ -187,7 +187,7 @@ test("keeps of a url's query and of headers' values nothing to be shown", () => 
   assert.equal(plain.values.get("types.x.url"), "http://x/a");
 });
 
-test("reads a worker type, whose lease is 30 s unless it says 1 s to 1 h", () => {
+test("a worker type has a lease of 1 s to 1 h, by default 30 s", () => {
   const leaseOf = (row: string): number | null => {
     const type = loaded({ toml: `[types.x]\nrunner = "worker"\n${row}` }).types.get("x");
     return type?.kind === "worker" ? type.leaseMs : null;
@@ -215,7 +215,7 @@ test("reads a worker type, whose lease is 30 s unless it says 1 s to 1 h", () =>
   }
 });
 
-test("takes type names of 1 to 64 characters out of A-Z a-z 0-9 . _ -", () => {
+test("a type name has 1 to 64 characters of A-Z a-z 0-9 . _ -", () => {
   const typesWith = (name: string): Setup => ({
     toml: `[types.${JSON.stringify(name)}]\nrunner = "echo"`,
   });
@@ -228,7 +228,7 @@ test("takes type names of 1 to 64 characters out of A-Z a-z 0-9 . _ -", () => {
   }
 });
 
-test("keeps marketplaces in order with everything their tables say", () => {
+test("marketplaces keep their order and all their keys", () => {
   const toml = [
     "[[marketplaces]]",
     'code = "us"',
@@ -252,7 +252,7 @@ test("keeps marketplaces in order with everything their tables say", () => {
   ]);
 });
 
-test("refuses marketplaces without code or name, twice the same, or beyond JSON", () => {
+test("a marketplace without code or name, twice the same, or beyond JSON is refused", () => {
   const cases: readonly [string, RegExp][] = [
     ['[[marketplaces]]\nname = "x"', /marketplaces\[0\] needs a code/],
     ['[[marketplaces]]\ncode = "x"', /marketplaces\[0\] needs a name/],
@@ -286,7 +286,7 @@ test("a type reads secrets of variables and headers from files, and shows none o
   assert.ok(!JSON.stringify([...values]).includes("hunter"));
 });
 
-test("a secret's file that is missing, doubled or of no use is a problem of its key", () => {
+test("a missing, doubled or useless file of a secret is a problem of its key", () => {
   const cases: readonly [rows: string, key: string][] = [
     ['command = ["a"]\nenv_files = { T = "gone" }', "types.x.env_files"],
     ['command = ["a"]\nenv_files = { T = "t" }\nenv = { T = "1" }', "types.x.env_files"],

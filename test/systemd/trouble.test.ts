@@ -99,7 +99,7 @@ async function comesBackAfterOom(t: TestContext, service: Service): Promise<void
         async () => {
           const request = { path: "/v1/tasks/task_post", key, body: [LARGE] };
           const answer = await machine.tryCall([request]);
-          // Without an answer nobody has promised anything.
+          // A request without a response promises nothing.
           if (answer === null) return true;
           ids.push(...answer.flatMap(({ tasks }) => tasks.map(({ id }) => id)));
           return undefined;
@@ -134,17 +134,20 @@ async function servesWithoutNetlink(
   service: Service,
   disk: MachineDisk,
 ): Promise<void> {
-  await t.test("a drop-in without AF_NETLINK is told of, and tasks are taken and run", async () => {
-    const { machine } = service;
-    const families = "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX";
-    await override(machine, disk, "RestrictAddressFamilies=", families);
-    await machine.does("systemctl", "restart", "postbackd");
-    const ids = await post(service, { type: "short", count: 4 });
+  await t.test(
+    "a drop-in without AF_NETLINK is logged, and tasks are accepted and run",
+    async () => {
+      const { machine } = service;
+      const families = "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX";
+      await override(machine, disk, "RestrictAddressFamilies=", families);
+      await machine.does("systemctl", "restart", "postbackd");
+      const ids = await post(service, { type: "short", count: 4 });
 
-    assert.deepEqual(await endsOf(service, ids), { completed: 4 });
-    await untilLogged(machine, "a list of this machine's own addresses cannot be read");
-    await override(machine, disk);
-  });
+      assert.deepEqual(await endsOf(service, ids), { completed: 4 });
+      await untilLogged(machine, "a list of this machine's own addresses cannot be read");
+      await override(machine, disk);
+    },
+  );
 }
 
 async function makesBackups(t: TestContext, service: Service, disk: MachineDisk): Promise<void> {
@@ -155,7 +158,7 @@ async function makesBackups(t: TestContext, service: Service, disk: MachineDisk)
   for (const { name, lines, niceness } of sandboxes) {
     await t.test(`a backup is made in ${name}`, async () => {
       const { machine } = service;
-      // What runs after the start has the daemon's sandbox, and ends the start when it fails.
+      // ExecStartPost has the daemon's sandbox, and its failure ends the start.
       await override(
         machine,
         disk,
