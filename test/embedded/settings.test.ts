@@ -23,7 +23,7 @@ test("all problems are reported together, each by its key, without secrets", () 
   assert.throws(
     () => readSettings(settings, place),
     ({ message }: Error) => {
-      const keys = [...message.matchAll(/^- (types\."c d"|[\w.]+)/gm)].map(([, key]) => key);
+      const keys = [...message.matchAll(/^- (types\."c d"|[\w.]+)/gm)].map(([, key = ""]) => key);
       assert.deepEqual(keys.toSorted(), [
         ...["limits.body", "port", 'types."c d"', "types.a.url", "types.b.command"],
         ...["types.b.env", "typos", "webhooks.allow", "webhooks.timeout"],
