@@ -3,21 +3,19 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
 
-import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
+import { createTestAccount } from "../helpers/daemon.ts";
 import { toBytes } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, posting, TASKS_READY, taskGet } from "./answer.ts";
+import { startAt9 } from "./at-nine.ts";
 
 /** The memory of responses that are not read. */
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const CONNECTIONS = 40;
 // More than the kernel buffers for both ends of a connection.
 const SENT_AHEAD = 6;
 
 test("a client that does not read its responses gets no more, and other clients are served", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const other = { account: await createTestAccount(daemon.file, "other") };
   const { tasks } = await daemon.post([{ input: "x".repeat(900_000) }]);
   await daemon.daemon.idle();

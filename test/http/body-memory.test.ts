@@ -6,10 +6,9 @@ import { test, type TestContext } from "node:test";
 import { FINE_CHUNKS_MAX, TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
 import { ROOM_WAIT_MS_MAX } from "../../src/http/admission/limits.ts";
 import { type BodyRoom, boundFineChunks, readBodyBytes } from "../../src/http/body.ts";
-import { startTestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { toAnswer } from "./answer.ts";
+import { startAt9 } from "./at-nine.ts";
 import { createTestWorker, outcomesOf, workerPost, type Called } from "./worker-requests.ts";
 
 /** The memory of bodies while they arrive. */
@@ -68,11 +67,8 @@ test("a body with the largest number of unread chunks is read to its end", () =>
   assert.equal(request.read()?.length, (FINE_CHUNKS_MAX + 1) * 512);
 });
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-
 async function startWithWorker(t: TestContext) {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml: '[types.print]\nrunner = "worker"\n' });
+  const { clock, daemon } = await startAt9(t, '[types.print]\nrunner = "worker"\n');
   return { ...daemon, clock, token: await createTestWorker(daemon.file, ["print"]) };
 }
 

@@ -10,10 +10,9 @@ import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
+import { NOW, postOne } from "./at-nine.ts";
 
 type ShownDelivery = FieldsOf<"GET /v1/tasks/deliveries/:id">["deliveries"][number];
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
 function path(operation: "deliveries" | "redeliver", id: string): string {
   return `/v1/tasks/${operation}/${id}`;
@@ -36,11 +35,6 @@ function again(daemon: TestDaemon, id: string, body?: string): Promise<Answer> {
   const headers = body === undefined ? [bearer(daemon)] : [bearer(daemon), JSON_TYPE];
   const request = { method: "POST", target: path("redeliver", id), headers };
   return ask(daemon.url, body === undefined ? request : { ...request, body });
-}
-
-async function postOne(daemon: TestDaemon, task: object): Promise<string> {
-  const { tasks } = await daemon.post([task]);
-  return tasks[0]?.id ?? "";
 }
 
 test("a delivered attempt shows every field of the contract", async (t) => {

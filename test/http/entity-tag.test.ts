@@ -6,16 +6,10 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { bearer, taskGet } from "./answer.ts";
+import { NOW, postOne } from "./at-nine.ts";
 import { cancelPath, openHeldTasks, request, toPlainAnswer } from "./task-requests.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const LATER = "2030-01-31T10:00:00Z";
-
-async function postOne(daemon: TestDaemon, task: object): Promise<string> {
-  const [posted] = (await daemon.post(task)).tasks;
-  assert(posted !== undefined);
-  return posted.id;
-}
 
 async function tagOf(daemon: TestDaemon, id: string, method = "GET"): Promise<string | null> {
   const target = taskGet(id, "?collect=false");

@@ -4,11 +4,10 @@ import { test } from "node:test";
 import { openDatabase } from "../../src/store/sqlite/machine/connection.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { JSON_TYPE, TASK_POST, unlessBusy } from "./answer.ts";
+import { startAt9 } from "./at-nine.ts";
 import { request, type PlainAnswer } from "./task-requests.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const DAY = 86_400_000;
 const BODY = '[{"input":1},{"typo":2},{"input":3}]';
 
@@ -40,8 +39,7 @@ function countKept(file: string): number {
 }
 
 test("a repeated key and body returns the stored response byte for byte, and no task is made", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const first = await post(daemon);
   assert.deepEqual([first.status, isReplay(first)], [200, false]);
   assert.match(first.text, /"tasks_error":1/);
@@ -107,8 +105,7 @@ clusterTest(
 );
 
 test("a stored response is kept for 24 hours from its first use, and the key is free after that", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const first = await post(daemon);
   for (const hours of [12, 12]) {
     clock.jump(hours * 3_600_000);
@@ -127,8 +124,7 @@ test("a stored response is kept for 24 hours from its first use, and the key is 
 });
 
 test("the sweep erases stored responses older than 24 hours, and no younger ones", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   for (let i = 0; i < 5; i++) await post(daemon, { key: `old-${i}`, body: "{}" });
   clock.jump(3_600_000);
   const young = await post(daemon, { key: "young" });
@@ -181,8 +177,7 @@ test("a key that is empty, too long, repeated or not printable ASCII is 40000 an
 });
 
 test("a key is free after its tasks are erased", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml: "retention_days = 1\n" });
+  const { clock, daemon } = await startAt9(t, "retention_days = 1\n");
   const first = await post(daemon);
   await daemon.daemon.idle();
   clock.jump(DAY + 60_000);

@@ -10,8 +10,7 @@ import { headerOf, openRaw } from "../helpers/raw-http.ts";
 import { fieldsOf, keyDelete, keyPost, makeKey, USER_DATA, userDataOf } from "./account.ts";
 import type { ShownKey, ShownNewKey } from "./account.ts";
 import { ask, askOn, TASKS_READY, unlessBusy } from "./answer.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+import { NOW, startAt9 } from "./at-nine.ts";
 
 test("a new key is shown whole once and works immediately", async (t) => {
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
@@ -58,8 +57,7 @@ clusterTest(
 );
 
 test("an account makes a hundred keys an hour, and revoked keys are erased after the retention", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml: "retention_days = 2\n" });
+  const { clock, daemon } = await startAt9(t, "retention_days = 2\n");
   const other = await createTestAccount(daemon.file, "other");
   const ids = [];
   for (let i = 0; i < 100; i++) {
@@ -106,8 +104,7 @@ clusterTest(
 );
 
 test("a second revocation of a key returns the same", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const made = await makeKey(daemon, "old");
   clock.advance(1000);
   const first = await ask(daemon.url, keyDelete(daemon, made.key_id));

@@ -4,20 +4,16 @@ import { test, type TestContext } from "node:test";
 import { SESSIONS_MAX } from "../../src/domain/account/account.ts";
 import { newSessionSecret, sessionHash } from "../../src/domain/account/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
-import { startTestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerLines, headerOf, openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { revokeKeysOf } from "./account.ts";
 import { ask, bearer, posting, taskGet, toAnswer } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 
 /** Responses to admitted requests whose credentials are refused before the response. */
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-
 async function start(t: TestContext) {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const { tasks } = await daemon.post({ input: 1, start_at: "2030-01-31T10:00:00Z" });
   return { clock, daemon, id: tasks[0]?.id ?? "" };
 }

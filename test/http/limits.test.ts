@@ -2,21 +2,14 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newKey } from "../../src/domain/account/key.ts";
-import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw } from "../helpers/raw-http.ts";
 import { KEYS, makeKey, revokeKeysOf, USER_DATA } from "./account.ts";
 import { ask, askOn, bearer, posting, TASK_POST, taskGet, TASKS_READY } from "./answer.ts";
 import type { Answer } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { pagePost, SESSION } from "./session-requests.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-
-async function startAt9(t: TestContext, toml = "") {
-  const clock = createFakeClock({ now: NOW });
-  return { clock, daemon: await startTestDaemon(t, { clock, toml }) };
-}
 
 const THREE = "[limits]\nrequests_per_minute = 3\n";
 

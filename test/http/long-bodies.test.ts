@@ -4,11 +4,11 @@ import { test } from "node:test";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask, bearer, JSON_TYPE, posting, TASK_POST, type Answer } from "./answer.ts";
+import { NOW } from "./at-nine.ts";
 import { askAsWorker, createTestWorker, WORKER_OPERATIONS } from "./worker-requests.ts";
 
 /** Bodies over 64 KiB, which the parser thread parses. */
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const SHORT_BYTES_MAX = 64 * 1024;
 const LEASE = `"id":"01890a5d-ac96-774b-bcce-b302099a8057","lease_id":"x"`;
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}/g;

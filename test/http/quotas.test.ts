@@ -9,22 +9,16 @@ import {
   type TestAccount,
   type TestDaemon,
 } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerLines, headerOf } from "../helpers/raw-http.ts";
 import { openTestStore } from "../helpers/store.ts";
 import { userDataOf } from "./account.ts";
 import { ask, bearer, JSON_TYPE, posting, TASK_POST, type Answer } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { signInOperator } from "./operator-requests.ts";
 import { cookieLine, FROM_PAGE, pagePost, SESSION, signedIn } from "./session-requests.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 /** Tasks that stay open. */
 const LATER = { start_at: "2030-02-01T09:00:00.000Z" };
-
-async function startAt9(t: TestContext, toml = "") {
-  const clock = createFakeClock({ now: NOW });
-  return { clock, daemon: await startTestDaemon(t, { clock, toml }) };
-}
 
 function post(
   { url }: TestDaemon,
@@ -91,8 +85,7 @@ test("an account at its limit of bytes is 50700, its results are kept, and reten
 
 test("a hundred concurrent posts fill an account to its limit and no further, also after a restart", async (t) => {
   const toml = "[limits.account]\nopen_tasks = 30\n";
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml });
+  const { clock, daemon } = await startAt9(t, toml);
   const { account, folder } = daemon;
   const codes = async (at: TestDaemon) => {
     const posts = Array.from({ length: 100 }, () => post(at, { account, tasks: LATER }));

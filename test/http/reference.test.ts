@@ -1,17 +1,15 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import type { FieldsOf } from "../../src/api/operations.ts";
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { fieldsOf } from "./account.ts";
 import { ask } from "./answer.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+import { startAt9 } from "./at-nine.ts";
 
 const MARKETPLACES = "/v1/appendix/marketplaces";
 const STATUS = "/v1/appendix/status";
@@ -42,11 +40,6 @@ async function wordsOf({ url }: Pick<TestDaemon, "url">): Promise<string> {
 }
 
 const ALL_FINE = "operational operational operational operational";
-
-async function startAt9(t: TestContext, toml = "") {
-  const clock = createFakeClock({ now: NOW });
-  return { clock, daemon: await startTestDaemon(t, { clock, toml }) };
-}
 
 test("marketplaces are the tables of the file in their order, with all their keys", async (t) => {
   const { daemon } = await startAt9(t, FILE);

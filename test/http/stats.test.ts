@@ -37,22 +37,15 @@ const NOTHING = {
   ...{ first_attempts: 0, first_delivered: 0, success: null },
 };
 
+const IDLE = { waiting: 0, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 };
+
 test("an account without tasks has zeros and nothing that needs attention", async (t) => {
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
-  const overview = await read<Overview & { readonly status_code: number }>(daemon, "overview");
-  assert.equal(overview.status_code, 20000);
-  assert.deepEqual(overview.tasks, {
-    waiting: 0,
-    delayed: 0,
-    running: 0,
-    ready: 0,
-    retrying: 0,
-    undelivered: 0,
+  const overview = await read<Overview>(daemon, "overview");
+  assert.partialDeepStrictEqual(overview, {
+    ...{ tasks: IDLE, day: NOTHING, oldest_waiting_ms: null, time: "2026-01-31T09:00:30.000Z" },
   });
-  assert.deepEqual(overview.day, NOTHING);
-  assert.equal(overview.oldest_waiting_ms, null);
   assert.deepEqual(overview.attention, []);
-  assert.equal(overview.time, "2026-01-31T09:00:30.000Z");
 });
 
 test("posts, deliveries, retries and collections are counted", async (t) => {
@@ -71,14 +64,7 @@ test("posts, deliveries, retries and collections are counted", async (t) => {
   clock.advance(1000);
 
   const { tasks, day, attention } = await read<Overview>(daemon, "overview");
-  assert.deepEqual(tasks, {
-    waiting: 0,
-    delayed: 0,
-    running: 0,
-    ready: 1,
-    retrying: 1,
-    undelivered: 0,
-  });
+  assert.deepEqual(tasks, { ...IDLE, ready: 1, retrying: 1 });
   assert.deepEqual(day, {
     ...NOTHING,
     ...{ posted: 2, completed: 2, delivered: 1, first_attempts: 2, first_delivered: 1, success: 1 },
@@ -87,7 +73,7 @@ test("posts, deliveries, retries and collections are counted", async (t) => {
     attention.map(({ what, level }) => [what, level]),
     [["host_fails", "problem"]],
   );
-  assert.match(attention[0]?.text ?? "", /The only attempt to reach 127\.0\.0\.2 failed lately/);
+  assert.match(attention[0]?.text ?? "", /127\.0\.0\.2/);
 
   const series = await read<Series>(daemon, "series");
   assert.equal(series.step_ms, MINUTE);
@@ -153,13 +139,11 @@ test("a given_up delivery needs attention until it is sent again, also a day lat
   await receiver.waitFor(1);
   await recorded(daemon, [task?.id]);
   clock.advance(1000);
-  const idle = { waiting: 0, delayed: 0, running: 0, ready: 1, retrying: 0 };
+  const idle = { ...IDLE, ready: 1 };
   const { day, tasks, attention } = await read<Overview>(daemon, "overview");
   assert.deepEqual([day["given_up"], day.success], [1, 0]);
   assert.deepEqual(tasks, { ...idle, undelivered: 1 });
-  assert.ok(
-    attention.some(({ what, text }) => what === "undelivered" && text.startsWith("1 webhook is ")),
-  );
+  assert.ok(attention.some(({ what }) => what === "undelivered"));
 
   clock.jump(25 * HOUR);
   const later = await read<Overview>(daemon, "overview");

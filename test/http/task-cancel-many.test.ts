@@ -5,14 +5,13 @@ import type { FieldsOf } from "../../src/api/operations.ts";
 import { startWithWorker } from "../flow/worker-client.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { ask, JSON_TYPE } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { asked, byKey, postJson, type Asker } from "./search-requests.ts";
 import { request } from "./task-requests.ts";
 
 const PATH = "/v1/tasks/cancel";
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const WORKER =
   '[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n[types.scan]\nrunner = "worker"\n';
 const PORTION = 1000;
@@ -94,8 +93,7 @@ clusterTest(
 );
 
 test("tasks that pass all filters are cancelled, and no others", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml: WORKER });
+  const { clock, daemon } = await startAt9(t, WORKER);
   const meant = { type: "print", tag: "a" };
   const [early = ""] = await post(daemon, [meant]);
   clock.advance(60_000);

@@ -7,19 +7,13 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskGet, unlessBusy } from "./answer.ts";
+import { NOW, postOne, startAt9 } from "./at-nine.ts";
 import { cancelPath, openHeldTasks, request, type PlainAnswer } from "./task-requests.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const LATER = "2030-01-31T10:00:00.000Z";
 
 async function cancel(daemon: TestDaemon, id: string): Promise<PlainAnswer> {
   return request(daemon, { method: "POST", target: cancelPath(id) });
-}
-
-async function postOne(daemon: TestDaemon, task: object): Promise<string> {
-  const { tasks } = await daemon.post(task);
-  assert.equal(tasks[0]?.status_code, 20100);
-  return tasks[0].id;
 }
 
 /** The text of task_get without collecting. */
@@ -61,8 +55,7 @@ test("a program that exits with 0 after SIGTERM changes nothing", async (t) => {
 });
 
 test("a cancelled task shows its end, its expiry and its data, and a second cancel returns the same", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const posted = { tag: "t", start_at: LATER, priority: 3, input: { a: [1, "é"] } };
   const id = await postOne(daemon, posted);
   clock.advance(1500);

@@ -3,10 +3,9 @@ import { test } from "node:test";
 
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask, bearer, taskGet } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const DAY = 86_400_000;
 
 /** The id of no task, of a time. */
@@ -16,8 +15,7 @@ function idOf(timeMs: number): string {
 }
 
 test("an unknown id from before the retention is 40403, a later one 40401", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { daemon } = await startAt9(t);
   const cases = [
     [410, 40403, 0],
     [410, 40403, NOW - 30 * DAY - 1],

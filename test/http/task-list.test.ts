@@ -10,9 +10,9 @@ import {
 } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { ask, bearer } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { cancelPath, openHeldTasks } from "./task-requests.ts";
 
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const TASKS = "/v1/tasks";
 const ECHO_TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
 
@@ -185,8 +185,7 @@ clusterTest("a list collects no task", async (t) => {
 });
 
 test("a time in a query may have an offset whose + is escaped as %2B", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { daemon } = await startAt9(t);
   await postMany(daemon, 1);
   const spellings = ["2030-01-31T11:00:00%2B02:00", "2030-01-31T07:30:00-01:30"];
   for (const time of [...spellings, "2030-01-31t09:00:00z", "2030-01-31T09:00:00.000000000Z"]) {

@@ -6,10 +6,9 @@ import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { retainedUntil } from "../helpers/store.ts";
 import { ask, askOn, bearer, taskGet, TASKS_READY } from "./answer.ts";
+import { NOW, startAt9 } from "./at-nine.ts";
 import { atStore } from "./session-requests.ts";
 import { openHeldTasks, request, toPlainAnswer, type PlainAnswer } from "./task-requests.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
 interface Setup {
   readonly clock: FakeClock;
@@ -19,8 +18,7 @@ interface Setup {
 }
 
 async function start(t: TestContext): Promise<Setup> {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock });
+  const { clock, daemon } = await startAt9(t);
   const { tasks } = await daemon.post({ input: 1, start_at: "2030-01-31T10:00:00Z" });
   return { clock, daemon, id: tasks[0]?.id ?? "" };
 }

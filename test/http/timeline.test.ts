@@ -8,6 +8,7 @@ import { farStart } from "../helpers/far-start.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { newTaskId } from "../helpers/store.ts";
 import { ask, complaints } from "./answer.ts";
+import { postOne } from "./at-nine.ts";
 import { asked, byKey, byOperator, type Asker } from "./search-requests.ts";
 
 type Header = readonly [name: string, value: string];
@@ -16,11 +17,6 @@ type Timeline = FieldsOf<"GET /v1/tasks/timeline/:id">;
 
 function timelineOf(daemon: TestDaemon, id: string, who: Asker = byKey(daemon)): Promise<Timeline> {
   return asked(daemon, { target: `/v1/tasks/timeline/${id}`, headers: who });
-}
-
-async function postOne(daemon: TestDaemon, task: object): Promise<string> {
-  const { tasks } = await daemon.post([task]);
-  return tasks[0]?.id ?? assert.fail();
 }
 
 /** The shown headers are the received headers. */

@@ -10,8 +10,7 @@ import { headerOf } from "../helpers/raw-http.ts";
 import { fieldsOf, keyDelete, makeKey, USER_DATA, userDataOf } from "./account.ts";
 import type { ShownKey, UserData } from "./account.ts";
 import { ask, bearer, TASKS_READY } from "./answer.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+import { NOW, startAt9 } from "./at-nine.ts";
 
 const LIMITS = `
 retention_days = 7
@@ -28,12 +27,6 @@ tasks_per_minute = 80
 `;
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-
-async function startAt9(t: TestContext, toml = "") {
-  const clock = createFakeClock({ now: NOW });
-  const daemon = await startTestDaemon(t, { clock, toml });
-  return { daemon, clock };
-}
 
 /** When the file has it that the account's first key was last used. */
 async function lastUseInFile(t: TestContext, { file, account }: TestDaemon) {
