@@ -54,20 +54,6 @@ test("a repeated key and body returns the stored response byte for byte, and no 
   assert.equal((await daemon.ready()).tasks_count, 2);
 });
 
-clusterTest("posts without a key and with another key make tasks of their own", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const answers = [
-    await post(daemon, { key: "k1" }),
-    await post(daemon, { key: "K1" }),
-    await post(daemon, { key: '"k1"' }),
-    await post(daemon, { key: "k1 k1" }),
-    await request(daemon, { method: "POST", target: TASK_POST, headers: [JSON_TYPE], body: BODY }),
-    await request(daemon, { method: "POST", target: TASK_POST, headers: [JSON_TYPE], body: BODY }),
-  ];
-  assert.ok(answers.every((answer) => answer.status === 200 && !isReplay(answer)));
-  assert.equal(await countTasks(daemon), 18);
-});
-
 clusterTest(
   "concurrent posts with one key make one set of tasks and get the same response",
   async (t) => {

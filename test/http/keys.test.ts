@@ -103,23 +103,6 @@ clusterTest(
   },
 );
 
-test("a second revocation of a key returns the same", async (t) => {
-  const { clock, daemon } = await startAt9(t);
-  const made = await makeKey(daemon, "old");
-  clock.advance(1000);
-  const first = await ask(daemon.url, keyDelete(daemon, made.key_id));
-  clock.advance(3_600_000);
-  const second = await ask(daemon.url, keyDelete(daemon, made.key_id));
-
-  const { key: _whole, ...shown } = made;
-  assert.deepEqual(fieldsOf<{ key: ShownKey }>(first).key, {
-    ...shown,
-    last_used_at: null,
-    revoked_at: "2030-01-31T09:00:01.000Z",
-  });
-  assert.deepEqual(second.response.body, first.response.body);
-});
-
 clusterTest("the last key may revoke itself", async (t) => {
   const daemon = await startTestDaemon(t);
   const [mine] = (await userDataOf(daemon)).keys;

@@ -3,12 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { OwnLimits } from "../../src/domain/account/quota.ts";
 import { DAY_MS } from "../../src/domain/clock/duration.ts";
-import {
-  createTestAccount,
-  startTestDaemon,
-  type TestAccount,
-  type TestDaemon,
-} from "../helpers/daemon.ts";
+import { createTestAccount, type TestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { headerLines, headerOf } from "../helpers/raw-http.ts";
 import { openTestStore } from "../helpers/store.ts";
 import { userDataOf } from "./account.ts";
@@ -81,22 +76,6 @@ test("an account at its limit of bytes is 50700, its results are kept, and reten
   await daemon.daemon.idle();
   assert.equal((await userDataOf(daemon)).usage.bytes, 0);
   assert.equal((await post(daemon, { account, tasks: {} })).code, 20000);
-});
-
-test("a hundred concurrent posts fill an account to its limit and no further, also after a restart", async (t) => {
-  const toml = "[limits.account]\nopen_tasks = 30\n";
-  const { clock, daemon } = await startAt9(t, toml);
-  const { account, folder } = daemon;
-  const codes = async (at: TestDaemon) => {
-    const posts = Array.from({ length: 100 }, () => post(at, { account, tasks: LATER }));
-    return (await Promise.all(posts)).map(({ code }) => code);
-  };
-
-  assert.equal((await codes(daemon)).filter((code) => code === 20000).length, 30);
-  await daemon.daemon.stop();
-  const next = await startTestDaemon(t, { clock, toml, folder, account });
-  assert.deepEqual([...new Set(await codes(next))], [42900]);
-  assert.equal((await userDataOf(next)).usage.open_tasks, 30);
 });
 
 test("an account's own limit applies from the next request on, and so does its removal", async (t) => {
