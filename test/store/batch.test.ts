@@ -51,44 +51,6 @@ function logins(connection: Connection): unknown {
   return connection.prepare("SELECT login FROM accounts ORDER BY login").pluck().all();
 }
 
-test("replies to the operations of a batch in their order, and others see all or nothing of it", (t) => {
-  const { runner, file } = openRunner(t);
-  const other = openOther(t, file);
-
-  const reply = runner.run([makeAccount("ada"), makeAccount("bob"), makeAccount("ada")]);
-
-  const values = ["created", "created", "exists"];
-  assert.deepEqual(reply, {
-    kind: "committed",
-    values,
-    rejected: [],
-    changed: [],
-    hasWritten: true,
-  });
-  assert.deepEqual(logins(other), ["ada", "bob"]);
-});
-
-test("writes nothing of a batch that the disk has no room for, and goes on when it has", (t) => {
-  const { runner, connection, file } = openRunner(t);
-  const other = openOther(t, file);
-  runner.run([makeAccount("ada")]);
-  const pages = Number(connection.pragma("page_count", { simple: true }));
-  const big = JSON.stringify("x".repeat(100_000));
-  const batch = [makeAccount("bob"), postTasks("1"), postTasks(big), makeAccount("carol")];
-  connection.pragma(`max_page_count = ${pages + 2}`);
-
-  assert.equal(runner.run(batch).kind, "full");
-  assert.equal(runner.run(batch).kind, "full");
-  assert.deepEqual(logins(other), ["ada"]);
-  assert.equal(count(other, "tasks"), 0);
-  assert.equal(runner.run([makeAccount("dave")]).kind, "committed");
-
-  connection.pragma("max_page_count = 4294967294");
-  assert.equal(runner.run(batch).kind, "committed");
-  assert.deepEqual(logins(other), ["ada", "bob", "carol", "dave"]);
-  assert.equal(count(other, "tasks"), 2);
-});
-
 /** The next statement with this source fails once, as SQLite fails it when its I/O does. */
 function failOnce(
   t: TestContext,

@@ -47,18 +47,6 @@ test("a statement keeps what looks like a parameter in a literal or a comment", 
   assert.deepEqual(select.get({ a: "x" }), { text: "it's a@b?", "c?": "x" });
 });
 
-test("sets the same again on a file that is there already", (t) => {
-  const file = newDatabaseFile(t);
-  openWriter(file).close();
-  const connection = openWriter(file);
-  t.after(() => connection.close());
-  const read = (name: string): unknown => connection.pragma(name, { simple: true });
-
-  assert.deepEqual(["journal_mode", "synchronous", "foreign_keys", "auto_vacuum"].map(read), [
-    ...["wal", 2, 1, 2],
-  ]);
-});
-
 test("lets a reader read and nothing else", (t) => {
   const file = newDatabaseFile(t);
   const writer = openWriter(file);

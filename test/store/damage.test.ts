@@ -79,18 +79,6 @@ test("a page that is zeroed is found, whichever it is", async (t) => {
   }
 });
 
-test("a byte that is flipped in the head of a page is found, whichever it is", async (t) => {
-  const content = await newContent(t);
-  const [pages, random] = [content.length / PAGE, newRandom(8)];
-  for (let i = 0; i < 15; i++) {
-    // The kind of the page, or how many cells it has.
-    const at = (2 + random(pages - 2)) * PAGE + (random(2) === 0 ? 0 : 4);
-    const damaged = Buffer.from(content);
-    damaged.writeUInt8(damaged.readUInt8(at) ^ 0x50, at);
-    assert.notEqual(await verdictOn(t, damaged), "never", `byte ${at}`);
-  }
-});
-
 test("a sound file is found sound, also while it is written, and its thread ends with the check", async (t) => {
   assert.equal(await verdictOn(t, await newContent(t)), "never");
   const store = await openTestStore(t, { writer: "thread" });

@@ -52,8 +52,7 @@ class FakeTransport implements BatchTransport {
   /** Answers the oldest batch that waits: committed, each operation with its own id. */
   commit(): void {
     const batch = this.batches[this.batches.length - this.#waiting.length] ?? [];
-    const values = batch.map(idOf);
-    this.reply({ kind: "committed", values, rejected: [], changed: [], hasWritten: true });
+    this.reply(committed(...batch.map(idOf)));
   }
 }
 
@@ -106,43 +105,12 @@ function setUp(limits: Partial<GroupCommitLimits> = {}): SetUp {
   return { transport, group, submit, settled };
 }
 
+function committed(...values: unknown[]): BatchReply {
+  return { kind: "committed", values, rejected: [], changed: [], hasWritten: true };
+}
+
 describe("batches", () => {
-  test("operations submitted in one turn form one batch, in their order", async () => {
-    const { transport, submit } = setUp();
-    void submit("a");
-    void submit("b");
-    void submit("c");
-    assert.deepEqual(transport.ids, []);
-
-    await transport.whenSent(1);
-
-    assert.deepEqual(transport.batches, [
-      ["a", "b", "c"].map((id) => ({ name: "collectTask", args: { accountId: 1, id } })),
-    ]);
-  });
-
-  test("what arrives while a batch is being written becomes the next one", async () => {
-    const { transport, submit } = setUp();
-    const first = submit("a");
-    await transport.whenSent(1);
-
-    const rest = ["b", "c", "d"].map((id) => submit(id));
-    await answerAll(transport, { all: [first, ...rest] });
-
-    assert.deepEqual(transport.ids, [["a"], ["b", "c", "d"]]);
-  });
-
-  test("a batch closes before the operation that would take it over its weight", async () => {
-    const { transport, submit } = setUp({ batchWeightMax: 10 });
-    const weights = { a: 4, b: 6, c: 1, d: 9, e: 1 };
-    const all = Object.entries(weights).map(([id, weight]) => submit(id, { weight }));
-
-    await answerAll(transport, { all });
-
-    assert.deepEqual(transport.ids, [["a", "b"], ["c", "d"], ["e"]]);
-  });
-
-  test("the order of submission holds over a thousand operations and all their batches", async () => {
+  test("a thousand operations keep their order over all batches", async () => {
     const { transport, submit, settled } = setUp({ batchWeightMax: 7 });
     const ids = Array.from({ length: 1000 }, (_, i) => String(i));
     const all = ids.map((id, i) => submit(id, { weight: (i % 5) + 1 }));
@@ -150,36 +118,16 @@ describe("batches", () => {
     await answerAll(transport, { all });
 
     assert.deepEqual(transport.ids.flat(), ids);
-    assert.deepEqual(
-      settled,
-      ids.map((id) => `${id}: ${id}`),
-    );
+    const expected = ids.map((id) => `${id}: ${id}`);
+    assert.deepEqual(settled, expected);
   });
 });
 
 describe("replies", () => {
-  test("nothing settles before the reply to its batch", async () => {
-    const { transport, submit, settled } = setUp();
-    const all = [submit("a")];
-    await transport.whenSent(1);
-    all.push(submit("b"));
-    await turn();
-    assert.deepEqual(settled, []);
-
-    transport.commit();
-    await transport.whenSent(2);
-    await turn();
-    assert.deepEqual(settled, ["a: a"]);
-
-    transport.commit();
-    await Promise.all(all);
-    assert.deepEqual(settled, ["a: a", "b: b"]);
-  });
-
-  test("those who watch are told after a batch is settled, and of none that was not committed", async () => {
+  test("watchers are notified of a committed batch after it has settled, of no other batch", async () => {
     const { transport, group } = setUp();
     const seen: unknown[] = [];
-    // Whoever waits for the promise goes on before whoever is told does.
+    // A waiter of the promise continues first.
     group.watch(({ accounts }) => void Promise.resolve().then(() => seen.push(accounts)));
     const submit = (id: string): Promise<unknown> =>
       group
@@ -187,13 +135,7 @@ describe("replies", () => {
         .then(() => seen.push(id));
     const first = submit("a");
     await transport.whenSent(1);
-    transport.reply({
-      kind: "committed",
-      values: [null],
-      rejected: [],
-      changed: [1, 7],
-      hasWritten: true,
-    });
+    transport.reply({ ...committed(null), changed: [1, 7] } as BatchReply);
     await first;
     await turn();
     assert.deepEqual(seen, ["a", [1, 7]]);
@@ -206,34 +148,8 @@ describe("replies", () => {
     assert.equal(seen.length, 2);
   });
 
-  test("a rejected operation rejects alone, with an error that is no StoreError", async () => {
-    const { transport, group, submit } = setUp();
-    const before = submit("before");
-    const options = { weight: 1, mayShed: false };
-    const bad = group.submit("collectTask", { accountId: 1, id: "bad" }, options);
-    const after = submit("after");
-    const rejection = assert.rejects(bad, (error: Error) => {
-      assert.equal(error.name, "Error");
-      assert.match(error.message, /UNIQUE constraint failed/);
-      return true;
-    });
-    await transport.whenSent(1);
-
-    transport.reply({
-      kind: "committed",
-      values: [1, undefined, 2],
-      rejected: [{ index: 1, message: "UNIQUE constraint failed" }],
-      changed: [],
-      hasWritten: true,
-    });
-
-    assert.deepEqual(await Promise.all([before, after]), ["1", "2"]);
-    await rejection;
-    assert.equal(group.fault, null);
-  });
-
   for (const kind of ["full", "busy"] as const) {
-    test(`a ${kind} database rejects the whole batch and nothing else`, async () => {
+    test(`a ${kind} database rejects the batch without a retry, and no other batch`, async () => {
       const { transport, group, submit } = setUp();
       const lost = [submit("a"), submit("b")];
       await transport.whenSent(1);
@@ -243,83 +159,79 @@ describe("replies", () => {
       assert.deepEqual(await Promise.all(lost), [kind, kind]);
 
       assert.deepEqual(await answerAll(transport, { all: next }), ["c", "d"]);
-      assert.equal(group.fault, null);
+      assert.deepEqual(
+        [transport.ids, group.fault],
+        [
+          [
+            ["a", "b"],
+            ["c", "d"],
+          ],
+          null,
+        ],
+      );
     });
   }
 
-  test("a batch without room is remembered until one has found some", async () => {
+  test("a shortage lasts until a batch has written", async () => {
     const { transport, group, submit } = setUp();
-    const end = async (reply: BatchReply): Promise<string | null> => {
-      const all = [submit("a")];
-      await answerAll(transport, { all, answer: reply });
-      return group.shortage?.message ?? null;
+    const end = async (answer: BatchReply): Promise<boolean> => {
+      await answerAll(transport, { all: [submit("a")], answer });
+      return group.shortage !== null;
     };
-    const done = { kind: "committed", values: [1], rejected: [], changed: [] } as const;
     assert.equal(group.shortage, null);
 
-    assert.match((await end({ kind: "full", message: "no room" })) ?? "", /no room/);
-    // Neither says that there is room now.
-    assert.match((await end({ ...done, hasWritten: false })) ?? "", /no room/);
-    assert.match((await end({ kind: "busy", message: "locked" })) ?? "", /no room/);
-    assert.equal(await end({ ...done, hasWritten: true }), null);
+    assert.equal(await end({ kind: "full", message: "no room" }), true);
+
+    assert.equal(await end({ ...committed(1), hasWritten: false } as BatchReply), true);
+    assert.equal(await end({ kind: "busy", message: "locked" }), true);
+    assert.equal(await end(committed(1)), false);
     assert.equal(group.fault, null);
   });
 
-  test("of a batch whose fate is unknown that is said, and of what comes after it that it failed", async () => {
-    const { transport, group, submit } = setUp({ batchWeightMax: 1 });
-    const lost = submit("a");
-    await transport.whenSent(1);
-    const waiting = submit("b");
-    transport.reply({ kind: "unknown", message: "the writer thread has ended" });
-
-    assert.deepEqual(await Promise.all([lost, waiting]), ["unknown", "failed"]);
-    assert.equal(await submit("c"), "failed");
-    assert.equal(group.fault?.kind, "failed");
-    await group.drain();
-  });
-
-  test("an operation that a committed batch has no reply to may have happened", async () => {
-    const { transport, submit } = setUp();
-    const all = [submit("a"), submit("b")];
-    await transport.whenSent(1);
-    transport.reply({
-      kind: "committed",
-      values: ["a"],
-      rejected: [],
-      changed: [],
-      hasWritten: true,
+  for (const [what, lose] of [
+    [
+      "a reply of unknown outcome",
+      (transport: FakeTransport) => transport.reply({ kind: "unknown", message: "bug" }),
+    ],
+    ["a missing reply", (transport: FakeTransport) => transport.reply(committed())],
+  ] as const) {
+    test(`the outcome of an operation is unknown after ${what}`, async () => {
+      const { transport, submit } = setUp();
+      const lost = submit("a");
+      await transport.whenSent(1);
+      lose(transport);
+      assert.equal(await lost, "unknown");
     });
+  }
 
-    assert.deepEqual(await Promise.all(all), ["a", "unknown"]);
+  test("all writes fail after a batch of unknown outcome, unless the store survives doubt", async () => {
+    for (const survivesDoubt of [false, true]) {
+      const { transport, group, submit } = setUp({ batchWeightMax: 1, survivesDoubt });
+      const lost = submit("a");
+      await transport.whenSent(1);
+      const waiting = submit("b");
+      transport.reply({ kind: "unknown", message: "the writer thread has ended" });
+      if (survivesDoubt) {
+        await transport.whenSent(2);
+        transport.commit();
+      }
+
+      const outcome = survivesDoubt ? "b" : "failed";
+      assert.deepEqual(await Promise.all([lost, waiting]), ["unknown", outcome]);
+      assert.equal(group.fault?.kind, survivesDoubt ? undefined : "failed");
+      await group.drain();
+    }
   });
 
-  test("a transport that throws leaves the fate of its batch unknown, and ends all writing", async () => {
+  test("a transport that throws leaves the outcome unknown and ends all writing", async () => {
     const { transport, group, submit } = setUp();
     transport.send = () => Promise.reject(new Error("bug"));
-    const options = { weight: 1, mayShed: false };
 
-    await assert.rejects(group.submit("collectTask", { accountId: 1, id: "a" }, options), {
-      kind: "unknown",
-      message: "whether this was written is not known; look before you repeat it: bug",
-    });
-    assert.equal(await submit("b"), "failed");
+    assert.deepEqual([await submit("a"), await submit("b")], ["unknown", "failed"]);
     await group.drain();
   });
 
-  test("a store that survives doubt goes on after a batch whose fate is unknown", async () => {
-    const { transport, group, submit } = setUp({ batchWeightMax: 1, survivesDoubt: true });
-    const lost = submit("a");
-    await transport.whenSent(1);
-    const waiting = submit("b");
-    transport.reply({ kind: "unknown", message: "bug" });
-    await transport.whenSent(2);
-    transport.commit();
-
-    assert.deepEqual(await Promise.all([lost, waiting]), ["unknown", "b"]);
-    assert.equal(group.fault, null);
-  });
-
-  test("a failed database rejects what is in flight, what waits and what comes, for good", async () => {
+  test("a failed database rejects current, waiting and later operations", async () => {
     const { transport, group, submit } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
     const answer: BatchReply = { kind: "failed", message: "disk I/O error" };
@@ -332,14 +244,14 @@ describe("replies", () => {
     assert.equal(await submit("e", { mayShed: true }), "failed");
     await turn();
     assert.equal(transport.batches.length, length);
-    assert(length < 3, "what waited was sent");
+    assert(length < 3, "a waiting operation was sent");
     assert.equal(group.fault?.kind, "failed");
     assert.match(group.fault.message, /disk I\/O error/);
   });
 });
 
 describe("backlog", () => {
-  test("a full backlog sheds what may be shed, and nothing else", async () => {
+  test("a full backlog sheds posts, and no work of the engine", async () => {
     const { transport, group, submit } = setUp({ backlogWeightMax: 10 });
     const first = submit("a", { weight: 10, mayShed: true });
 
@@ -353,7 +265,7 @@ describe("backlog", () => {
     assert.deepEqual(await answerAll(transport, { all: [later] }), ["e"]);
   });
 
-  test("the engine's own work, however much of it waits, refuses no client", async () => {
+  test("waiting work of the engine sheds no post", async () => {
     const { transport, submit } = setUp({ backlogWeightMax: 10 });
     const engine = submit("a", { weight: 100 });
     const client = submit("b", { weight: 9, mayShed: true });
@@ -361,44 +273,13 @@ describe("backlog", () => {
     assert.equal(await submit("d", { mayShed: true }), "overloaded");
     assert.deepEqual(await answerAll(transport, { all: [engine, client, last] }), ["a", "b", "c"]);
   });
-
-  test("what is being written is no backlog any more", async () => {
-    const { transport, submit } = setUp({ backlogWeightMax: 1 });
-    const first = submit("a", { mayShed: true });
-    await transport.whenSent(1);
-
-    const second = submit("b", { mayShed: true });
-
-    assert.deepEqual(await answerAll(transport, { all: [first, second] }), ["a", "b"]);
-  });
-
-  test("a post larger than the whole backlog is taken while nothing waits", async () => {
-    const { transport, submit } = setUp({ backlogWeightMax: 5 });
-
-    const large = submit("large", { weight: 100, mayShed: true });
-    await transport.whenSent(1);
-    transport.commit();
-
-    assert.equal(await large, "large");
-  });
-
-  test("a failure leaves no weight behind", async () => {
-    const { transport, submit } = setUp({ batchWeightMax: 1, backlogWeightMax: 3 });
-    const all = ["a", "b", "c"].map((id) => submit(id));
-    const answer: BatchReply = { kind: "full", message: "no room" };
-    await answerAll(transport, { all, answer });
-
-    const next = submit("d", { weight: 3, mayShed: true });
-
-    assert.deepEqual(await answerAll(transport, { all: [next] }), ["d"]);
-  });
 });
 
 describe("draining and closing", () => {
-  test("a drain settles after everything that was submitted", async () => {
+  test("a drain settles after all submitted operations", async () => {
     const { transport, group, submit, settled } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
-    // Settled outcomes are noted a few microtasks after the promise of the group itself.
+    // An outcome is noted some microtasks after the promise of the group.
     const drained = group
       .drain()
       .then(turn)
@@ -409,7 +290,7 @@ describe("draining and closing", () => {
     assert.deepEqual(await drained, ["a: a", "b: b", "c: c"]);
   });
 
-  test("a close writes what waits, then closes the transport", async () => {
+  test("a close writes the waiting operations, then closes the transport", async () => {
     const { transport, group, submit } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
 
@@ -423,8 +304,7 @@ describe("draining and closing", () => {
 
     assert.deepEqual(await Promise.all(all), ["a", "b", "c"]);
     assert.equal(transport.isClosed, true);
-    assert.equal(await submit("late"), "closed");
-    assert.equal(group.fault?.kind, "closed");
+    assert.deepEqual([await submit("late"), group.fault?.kind], ["closed", "closed"]);
   });
 
   test("a database that failed before its close stays failed", async () => {
@@ -436,7 +316,6 @@ describe("draining and closing", () => {
 
     await group.close();
 
-    assert.equal(transport.isClosed, true);
-    assert.equal(group.fault?.kind, "failed");
+    assert.deepEqual([transport.isClosed, group.fault?.kind], [true, "failed"]);
   });
 });

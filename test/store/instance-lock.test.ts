@@ -77,16 +77,6 @@ test("refuses a second process and names the first with its URL, until that one 
   assert.deepEqual(readHolder(file), { pid: process.pid, url: null });
 });
 
-test("names a holder that does not listen yet without a URL", (t) => {
-  const file = newDatabaseFile(t);
-  acquire(t, file);
-
-  const refusal = refusalOf(file);
-
-  assert.deepEqual(refusal.holder, { pid: process.pid, url: null });
-  assert.doesNotMatch(refusal.message, / at /);
-});
-
 test("keeps the lock over an announcement, and over a second one", (t) => {
   const file = newDatabaseFile(t);
   const lock = acquire(t, file);
@@ -152,15 +142,6 @@ test("is held as long as the process lives, also when nobody keeps the lock obje
 function acquireAndForget(file: string): void {
   InstanceLock.acquire(file);
 }
-
-test("holds one database file and no other", (t) => {
-  const file = newDatabaseFile(t);
-  acquire(t, file);
-
-  acquire(t, `${file}2`);
-
-  assert.equal(refusalOf(file).holder?.pid, process.pid);
-});
 
 test("names nobody where there is no lock file, or one that nobody finished", (t) => {
   const file = newDatabaseFile(t);

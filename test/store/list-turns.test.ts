@@ -9,7 +9,7 @@ import {
 } from "../../src/store/common/list.ts";
 import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import { TASKS_EXAMINED_MAX, type TaskPage } from "../../src/store/store.ts";
-import { taskQuery, pluck } from "../helpers/store.ts";
+import { taskQuery } from "../helpers/store.ts";
 
 /** A list of so many rows of which every `every`th passes, as its turns are taken. */
 function walked({ rows, every }: { readonly rows: number; readonly every: number }) {
@@ -61,21 +61,6 @@ function newEmptyTurns(turns: ListTurn[] = []) {
   }
   return { turns, take };
 }
-
-test("a search looks at a bounded number of rows in a turn, and goes on where the one before ended", async () => {
-  const { turns, take } = newEmptyTurns();
-  const examineMax = 2 * LIST_TURN_MAX + 7;
-
-  const page = await listByTurns(taskQuery(1), take, examineMax);
-
-  const [whole, end] = [LIST_TURN_MAX, 1_000_000 - examineMax];
-  assert.deepEqual(pluck(turns, "turnMax"), [whole, whole, 7]);
-  assert.deepEqual(
-    turns.map(({ after }) => after?.seq ?? null),
-    [null, 1_000_000 - whole, 1_000_000 - 2 * whole],
-  );
-  assert.deepEqual(page, { tasks: [], next: { timeMs: end, seq: end }, examinedUntil: end });
-});
 
 test("between two turns of a search another account's read has its own", async () => {
   const readTurns = new ReadTurns();

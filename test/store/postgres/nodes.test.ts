@@ -54,22 +54,6 @@ async function newDatabaseWithClock(t: TestContext) {
 }
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
-  test("know one another soon, in the same order, and tell that the members changed", async (t) => {
-    const url = await newDatabaseUrl(t);
-    const first = await openQuickNode(t, url);
-    let changes = 0;
-    first.cluster.onChange(() => changes++);
-
-    const second = await openQuickNode(t, url);
-
-    assert.deepEqual(second.cluster.membership(), [first.cluster.self, second.cluster.self]);
-    await eventually("members", () => seeEachOther(first, second));
-    assert.deepEqual(first.cluster.membership(), second.cluster.membership());
-    assert(changes > 0);
-    await second.close();
-    await eventually("left", () => seeEachOther(first));
-  });
-
   test("a node that cannot go on joins again, later after each time, and logs that", async (t) => {
     const url = await newDatabaseUrl(t);
     const lines: string[] = [];
@@ -208,20 +192,6 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(await said(), "no member");
     await eventually("back", () => store.cluster.membership().length === 2);
     assert(!store.cluster.membership().includes(id));
-  });
-
-  test("a process that was killed leaves its stripes and roles to the others", async (t) => {
-    const url = await newDatabaseUrl(t);
-    const store = await openQuickNode(t, url);
-    const { child, id } = await startNode(t, url);
-    await eventually("divided", () => pausedBy(store).length === 4);
-
-    child.kill("SIGKILL");
-
-    await eventually("taken over", () => pausedBy(store).length === NODE_ROLES.length);
-    await eventually("dead", () => seeEachOther(store));
-    const held = await askDatabase(url, `SELECT 1 FROM stripes WHERE node_seq = ${id}`);
-    assert.equal(held.length, 0);
   });
 
   test("a tool writes beside the nodes and is none of them", async (t) => {

@@ -56,19 +56,6 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     });
   });
 
-  test("is named with the remedy for what it answers", async (t) => {
-    const url = await newDatabaseUrl(t);
-    const cases: readonly [string, RegExp][] = [
-      [changed(url, (parts) => (parts.password = "")), /asks for the password of postgres/],
-      [changed(url, (parts) => (parts.pathname = "/nope")), /'createdb -O postgres nope'/],
-      [changed(url, (parts) => parts.searchParams.set("sslmode", "require")), /speaks no TLS/],
-    ];
-
-    for (const [wrong, remedy] of cases) {
-      await assert.rejects(reach(wrong), { kind: "failed", message: remedy });
-    }
-  });
-
   const skip = reasonToSkipStandby();
   test("is none that takes no writes, where there is another", { skip }, async (t) => {
     const primary = await startPostgres(t);
@@ -84,7 +71,7 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     });
   });
 
-  for (const encoding of ["EUC_JP", "EUC_KR", "LATIN1", "SQL_ASCII"]) {
+  for (const encoding of ["EUC_JP", "SQL_ASCII"]) {
     test(`is refused with the remedy if its database has the encoding ${encoding}`, async (t) => {
       const url = await newDatabaseUrl(t);
       const database = `e_${randomUUID()}`;

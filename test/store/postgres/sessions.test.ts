@@ -86,16 +86,6 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     });
   });
 
-  test("leads to the host that is there, of several", async (t) => {
-    const url = new URL(await newDatabaseUrl(t));
-    const hosts = `127.0.0.1:${await findFreePort()},${url.host}`;
-    const dialer = newDialer(t, url.href.replace(url.host, hosts));
-
-    const connection = await dialer.dial(WRITER);
-
-    assert.deepEqual(await connection.get("SELECT 1 AS one"), { one: 1 });
-  });
-
   test("is not waited for any more once the store is closed", async (t) => {
     const url = new URL(await newDatabaseUrl(t));
     url.port = String(await findFreePort());
