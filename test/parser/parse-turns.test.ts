@@ -44,7 +44,7 @@ function refusedWith(code: number, detail: RegExp) {
   };
 }
 
-test("one thing is parsed at a time, one of each owner in turn, in the order in which they came", async () => {
+test("one body is parsed at a time, the owners in turn", async () => {
   const { take, begun, next } = heldTurns();
   const names = ["a1", "a2", "a3", "b1", "c1", "b2"];
   for (const name of names) void take(name);
@@ -53,7 +53,7 @@ test("one thing is parsed at a time, one of each owner in turn, in the order in 
   assert.deepEqual(begun, ["a1", "a2", "b1", "c1", "a3", "b2"]);
 });
 
-test("what fails makes way like what does not", async () => {
+test("a failed parse passes its turn on", async () => {
   const turns = new ParseTurns();
   const by = { owner: "a", bytes: 1 };
   const failed = turns.take(by, () => Promise.reject(new Error("no")));
@@ -63,7 +63,7 @@ test("what fails makes way like what does not", async () => {
   assert.equal(await turns.take(by, async () => "again"), "again");
 });
 
-test("of an owner 32 MiB may wait, and no byte more, until some of it has had its turn", async () => {
+test("32 MiB of one owner may wait", async () => {
   const { take, next, end } = heldTurns();
   const first = take("a0", { bytes: 1000 * MIB });
   const one = take("a1", { bytes: 30 * MIB });
@@ -79,7 +79,7 @@ test("of an owner 32 MiB may wait, and no byte more, until some of it has had it
   assert.deepEqual(await Promise.all([one, two, three, other]), ["a1", "a2", "a3", "b1"]);
 });
 
-test("of all 128 MiB may wait, but the first thing of an owner is never refused, nor what is patient", async () => {
+test("128 MiB of all owners may wait, and the first body of an owner is never refused", async () => {
   const { take, begun, next } = heldTurns();
   for (const owner of ["x", "a", "b", "c", "d"]) void take(`${owner}1`, { bytes: 31 * MIB });
   // 4 times 31, and 4 more.
@@ -98,7 +98,7 @@ test("of all 128 MiB may wait, but the first thing of an owner is never refused,
   await next();
 });
 
-test("when it is closed, what waits is refused, and so is what comes", async () => {
+test("a close refuses waiting and later bodies", async () => {
   const { turns, take, end } = heldTurns();
   const first = take("a1");
   const waiting = take("b1");

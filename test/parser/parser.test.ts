@@ -53,7 +53,7 @@ async function settled(work: () => unknown): Promise<unknown> {
   }
 }
 
-test("what the thread makes of a body is what this one makes of it, refusals too", async (t) => {
+test("the thread and the main thread parse a body alike, refusals too", async (t) => {
   const { bodies, results } = startParser(t);
   const tasks = [
     `{"type":"echo","input":{"n":1.0,"big":12345678901234567890},"priority":3.0}`,
@@ -95,7 +95,7 @@ test("what the thread makes of a body is what this one makes of it, refusals too
   }
 });
 
-test("a thread that is lost fails what it was asked, and the next one is asked what follows", async (t) => {
+test("a lost thread fails its parses, and the next parse starts another thread", async (t) => {
   const { results } = startParser(t);
   const args = { body: Buffer.from("[1.0]"), bytesMax: 20 };
   const done = { result: { kind: "result", resultText: "[1.0]" }, isText: false };
@@ -108,7 +108,7 @@ test("a thread that is lost fails what it was asked, and the next one is asked w
   assert.deepEqual(await results.run("serviceBody", args, BY), done);
 });
 
-test("the thread is started by the first that takes long, and ends when it was idle for ten seconds", async (t) => {
+test("the first long body starts the thread, and ten idle seconds end it", async (t) => {
   const starts = t.mock.method(Worker.prototype, "postMessage");
   const ends = t.mock.method(Worker.prototype, "terminate");
   const { clock, results } = startParser(t);
@@ -125,7 +125,7 @@ test("the thread is started by the first that takes long, and ends when it was i
   assert.equal(threads(), 2);
 });
 
-test("when it is closed, what is under way is refused with 50300, and what comes", async (t) => {
+test("a close refuses current and later parses with 50300", async (t) => {
   const { bodies, close } = startParser(t);
   const underWay = settled(() => bodies.run("postedTasks", posted("{}"), BY));
   const waiting = settled(() => bodies.run("postedTasks", posted("{}"), BY));

@@ -71,7 +71,7 @@ function failOnce(
   );
 }
 
-test("a batch is not tried again after an I/O error, which may come only once", (t) => {
+test("an I/O error ends all writing, without a retry of the batch", (t) => {
   const { runner, connection, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
   failOnce(t, connection, { source: /INSERT INTO tasks/, code: "SQLITE_IOERR_READ" });
@@ -82,19 +82,19 @@ test("a batch is not tried again after an I/O error, which may come only once", 
 });
 
 for (const code of ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMMAP", "SQLITE_NOMEM", "SQLITE_ERROR"]) {
-  test(`nobody knows of a batch whether it is on disk when its COMMIT ended with ${code}`, (t) => {
+  test(`the outcome of a batch is unknown if its COMMIT ended with ${code}`, (t) => {
     const { runner, connection } = openRunner(t);
     runner.run([makeAccount("ada")]);
     failOnce(t, connection, { source: /^COMMIT/, code });
 
     assert.equal(runner.run([makeAccount("bob")]).kind, "unknown");
-    // Of what comes later it is certain: nothing is written any more.
+    // Later batches are certain not to be written.
     assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
   });
 }
 
 for (const code of ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_BUSY"]) {
-  test(`nothing of a batch has happened when its COMMIT ended with ${code}, and later ones are written`, (t) => {
+  test(`a batch whose COMMIT ended with ${code} is undone, and later batches are written`, (t) => {
     const { runner, connection, file } = openRunner(t);
     runner.run([makeAccount("ada")]);
     failOnce(t, connection, { source: /^COMMIT/, code });
@@ -106,7 +106,7 @@ for (const code of ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE",
   });
 }
 
-test("a batch that finds nothing to change says that it has written nothing", (t) => {
+test("a batch without a change reports that it has not written", (t) => {
   const { runner } = openRunner(t);
   runner.run([makeAccount("ada")]);
   const written = (name: "releaseDelayed" | "tryWrite", args: unknown): unknown => {
@@ -119,8 +119,8 @@ test("a batch that finds nothing to change says that it has written nothing", (t
   assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
 });
 
-// By a real limit of this process: what a quota and a read-only file system answer is an error of write() as well.
-test("a file-size limit refuses batches and checkpoints, loses nothing, and stops nothing for good", (t) => {
+// A real limit of this process: a quota and a read-only file system fail write() in the same way.
+test("a file-size limit refuses batches and checkpoints without a loss, until it is raised", (t) => {
   const { runner, connection, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
   const noLimit = limitFileSize(t, statSync(`${file}-wal`).size);
@@ -145,8 +145,8 @@ test("a file-size limit refuses batches and checkpoints, loses nothing, and stop
   assert.equal(connection.pragma("quick_check", { simple: true }), "ok");
 });
 
-// What a failed batch would have counted must not be counted by the next one.
-test("counts the tasks of a batch once, however often it was tried and whatever was undone in it", (t) => {
+// The counts of a failed batch must not appear in the next batch.
+test("the tasks of a batch are counted once after retries and undone operations", (t) => {
   const { runner, connection, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
   const pages = Number(connection.pragma("page_count", { simple: true }));
@@ -174,10 +174,10 @@ test("counts the tasks of a batch once, however often it was tried and whatever 
   ]);
 });
 
-test("writes nothing of a batch while another process holds the file, and goes on after it", (t) => {
+test("a batch is busy while another process locks the file, and the next one is written", (t) => {
   const { runner, connection, file } = openRunner(t);
   const other = openOther(t, file);
-  // Five seconds are for the daemon; what is waited for here never comes.
+  // The lock of this test is not released in time.
   connection.pragma("busy_timeout = 20");
   other.exec("BEGIN IMMEDIATE");
 
@@ -189,7 +189,7 @@ test("writes nothing of a batch while another process holds the file, and goes o
   assert.deepEqual(logins(other), ["ada"]);
 });
 
-test("a checkpoint that fails keeps the batch before it and stops every later one", (t) => {
+test("a failed checkpoint keeps its batch and ends all writing", (t) => {
   const { runner, connection } = openRunner(t);
   const pragma = connection.pragma.bind(connection);
   connection.pragma = (source, options) => {
@@ -207,7 +207,7 @@ test("a checkpoint that fails keeps the batch before it and stops every later on
   assert.deepEqual(logins(connection), ["ada"]);
 });
 
-test("a reader that does not end holds up few batches, and none for good", (t) => {
+test("a reader that does not end delays few batches", (t) => {
   const { connection, file } = openRunner(t);
   const runner = newBatchRunner(connection, { walPagesMax: 150, readersWaitMs: 200 });
   runner.run([makeAccount("ada")]);
@@ -227,7 +227,7 @@ test("a reader that does not end holds up few batches, and none for good", (t) =
     return { ms: performance.now() - startedAt, hasWaited: tries() > triesBefore };
   }).filter(({ hasWaited }) => hasWaited);
 
-  // At 200, 400 and 800 pages; before 1,000 of them nobody knows how long the reader has been there.
+  // At 200, 400 and 800 pages: up to 1,000 pages the age of the reader is unknown.
   assert.equal(waits.length, 3);
   for (const { ms } of waits) assert(ms >= 200, `${ms} ms`);
   assert.equal(connection.pragma("busy_timeout", { simple: true }), 5000);
@@ -236,7 +236,7 @@ test("a reader that does not end holds up few batches, and none for good", (t) =
   assert.equal(count(other, "tasks"), 9);
 });
 
-test("a reader that has taken longer already than the writer would wait holds up no batch", (t) => {
+test("a reader older than the wait of the writer delays no batch", (t) => {
   const { connection, file } = openRunner(t);
   const runner = newBatchRunner(connection, { walPagesMax: 2000, readersWaitMs: 200 });
   runner.run([makeAccount("ada")]);
@@ -260,7 +260,7 @@ test("a reader that has taken longer already than the writer would wait holds up
   assert.equal(count(other, "tasks"), 30);
 });
 
-test("a WAL that a long read let grow loses at most 8 MiB in a batch, until it has its size again", (t) => {
+test("a WAL that grew during a long read shrinks by at most 8 MiB a batch", (t) => {
   const { connection, file } = openRunner(t);
   const runner = newBatchRunner(connection, { walPagesMax: 150, readersWaitMs: 20 });
   const run = (): number => {
@@ -282,7 +282,7 @@ test("a WAL that a long read let grow loses at most 8 MiB in a batch, until it h
   assert.ok(Math.max(...cuts) <= 8.5 * 1024 ** 2, sizes.join(", "));
 });
 
-test("nothing is copied into the file, and nothing acknowledged, once it is not the one that was opened", (t) => {
+test("a replaced database file gets no pages, and its batches are not acknowledged", (t) => {
   const file = newDatabaseFile(t);
   const { connection } = openRunner(t, file);
   const files = new OpenFiles(file);
@@ -302,7 +302,7 @@ test("nothing is copied into the file, and nothing acknowledged, once it is not 
   assert.equal(readFileSync(file, "utf8"), "another");
 });
 
-test("the WAL is copied into the file as it grows, and begins again", (t) => {
+test("the WAL is copied into the file at its limit and restarts", (t) => {
   const { runner, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
 

@@ -15,9 +15,8 @@ async function entriesOf(store: Store): Promise<readonly AuditEntry[]> {
   return found.map(({ seq: _seq, ...entry }) => entry);
 }
 
-/** The part of the conformance suite that is about who did what. */
 export function exerciseAudit(open: OpenStore): void {
-  test("an entry keeps who did what from where, and every process reads it, newest first", async (t) => {
+  test("every process lists audit entries with all fields, newest first", async (t) => {
     const { store, again } = await open(t);
     const actor = { kind: "account", name: "ada key_1", address: "203.0.113.7" } as const;
     const one = newEntry({
@@ -32,7 +31,7 @@ export function exerciseAudit(open: OpenStore): void {
     assert.deepEqual(await entriesOf(await again()), [other, one]);
   });
 
-  test("a write that takes effect records its entry, and one that changes nothing records none", async (t) => {
+  test("a write records its entry if it has an effect", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store, "ada");
     const key = { ...newKeyToStore(), login: "ada", createdAt: T0 };
@@ -50,7 +49,7 @@ export function exerciseAudit(open: OpenStore): void {
     assert.deepEqual(await entriesOf(store), [revoked, entry]);
   });
 
-  test("of a write that fails nothing is recorded", async (t) => {
+  test("a failed write records no entry", async (t) => {
     const { store } = await open(t);
     await seedAccount(store, "ada");
     const key = { ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 9 };
@@ -61,7 +60,7 @@ export function exerciseAudit(open: OpenStore): void {
     assert.deepEqual(await entriesOf(store), []);
   });
 
-  test("lists all since a time, also what was recorded before the clock was set back", async (t) => {
+  test("entries since a time are listed, also entries from before the clock was set back", async (t) => {
     const { store } = await open(t);
     for (const at of [0, 5, 1, 2, 3]) {
       await store.noteAudit(newEntry({ at: T0 + at, subject: `${at}` }));
@@ -78,7 +77,7 @@ export function exerciseAudit(open: OpenStore): void {
     assert.equal(await since(0, "key.revoked"), "");
   });
 
-  test("lists those of one action, those since a time, and page by page", async (t) => {
+  test("entries are filtered by action and time, and paged", async (t) => {
     const { store } = await open(t);
     for (let i = 0; i < 6; i++) {
       const action = i % 2 === 0 ? "key.created" : "key.revoked";
@@ -95,7 +94,7 @@ export function exerciseAudit(open: OpenStore): void {
     assert.equal(await subjects({ before: page.at(-1)?.seq ?? null }), "10");
   });
 
-  test("the oldest entries are erased first, and none that is younger than a kept one", async (t) => {
+  test("the oldest entries are erased first, and no entry newer than a kept entry", async (t) => {
     const { store } = await open(t);
     for (const [i, at] of [T0, T0 + 1, T0 + 5, T0 + 2].entries()) {
       await store.noteAudit(newEntry({ at, subject: `${i}` }));

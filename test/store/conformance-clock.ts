@@ -21,12 +21,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/**
- * The part of the conformance suite that is about time: what follows the machine's clock, and what is kept whatever it
- * says.
- */
 export function exerciseClock(open: OpenStore): void {
-  test("keeps what the clocks showed last, and nothing before the first time", async (t) => {
+  test("the last clock reading is kept over a restart", async (t) => {
     const { store, again } = await open(t);
     assert.equal(await store.findClockReading(), null);
 
@@ -39,7 +35,7 @@ export function exerciseClock(open: OpenStore): void {
     assert.deepEqual(await (await again()).findClockReading(), later);
   });
 
-  test("a step that has moved what waits is none for the next start", async (t) => {
+  test("a clock step that has moved times is not applied again at the next start", async (t) => {
     const { store } = await open(t);
     await store.keepClockReading(newReading());
 
@@ -48,7 +44,7 @@ export function exerciseClock(open: OpenStore): void {
     assert.deepEqual(await store.findClockReading(), newReading({ wallAt: T0 + HOUR_MS }));
   });
 
-  test("a start moves what was scheduled after the last reading by what the clock was set meanwhile", async (t) => {
+  test("a start moves scheduled times by the clock step since the last reading", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { dueAt: T0 + 1000 });
     const start = {
@@ -61,12 +57,12 @@ export function exerciseClock(open: OpenStore): void {
     const [lane] = await store.listLanes({ accountId: "all" });
     assert.equal(lane?.freshDueAt, T0 + 1000 + HOUR_MS);
     assert.deepEqual(await store.findClockReading(), start.reading);
-    // Again, as after a crash right behind it: the reading says that there was no step.
+    // A crash follows: the kept reading has no step any more.
     assert.equal(await store.resumeClock({ ...start, stepMs: 0 }), 0);
     assert.equal((await store.listLanes({ accountId: "all" }))[0]?.freshDueAt, T0 + 1000 + HOUR_MS);
   });
 
-  test("what was overdue before a clock was set back is so again, and when that is set right", async (t) => {
+  test("overdue attempts stay overdue after the clock was set back and corrected", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { dueAt: T0 + 1000 });
     await store.insertTasks(newPost(accountId, [newTask()]));
@@ -85,7 +81,7 @@ export function exerciseClock(open: OpenStore): void {
     assert.equal(await store.releaseDelayed({ now: now + byMs, max: 9 }), 1);
   });
 
-  test("a start ends sessions and sign-in links where nobody knows how much time has passed, and only there", async (t) => {
+  test("a start ends sessions and sign-in links only if the elapsed time is unknown", async (t) => {
     for (const isElapsedKnown of [true, false]) {
       const { store } = await open(t);
       const session = newSession();
@@ -111,7 +107,7 @@ export function exerciseClock(open: OpenStore): void {
     assert.equal(await store.useSignInLink(use), "created");
   });
 
-  test("erases no task before the steady clock says so, whatever clients were told", async (t) => {
+  test("the service clock decides the erasure of a task, not its shown expiry", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const task = newTask();
     await seedFinished(store, accountId, { tasks: [task] });
@@ -126,7 +122,7 @@ export function exerciseClock(open: OpenStore): void {
   });
 
   for (const how of ["scheduled", "in flight"] as const) {
-    test(`keeps a task whose webhook is ${how}, and looks at it again after an hour`, async (t) => {
+    test(`a task whose webhook is ${how} is kept and examined again after an hour`, async (t) => {
       const { store, accountId } = await withAccount(open(t));
       const kept = await seedDelivery(store, accountId);
       const others = [newTask(), newTask(), newTask()];
@@ -151,7 +147,7 @@ export function exerciseClock(open: OpenStore): void {
     });
   }
 
-  test("never reads past the tasks that it keeps, however many they are", async (t) => {
+  test("an erasure examines each kept task once", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (let i = 0; i < 30; i++) await seedDelivery(store, accountId, { host: `h${i}.example` });
     const late = T0 + 2 * RETENTION_MS;
@@ -163,7 +159,7 @@ export function exerciseClock(open: OpenStore): void {
     assert.equal((await store.countWork(accountId)).completed, 30);
   });
 
-  test("erases records that a clock far ahead has left in the future, and none of the present", async (t) => {
+  test("records in the far future are erased, records of the present are not", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const ahead = T0 + 9 * RETENTION_MS;
     for (const endedAt of [T0, ahead]) {

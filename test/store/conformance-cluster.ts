@@ -20,9 +20,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about the nodes that share a store. */
 export function exerciseCluster(open: OpenStore): void {
-  test("a node that is alone is the one member, holds every role, and has a new name at each start", async (t) => {
+  test("a single node is the only member, holds every role, and has a new id at each start", async (t) => {
     const { store, again } = await open(t);
     const { cluster } = store;
     assert.deepEqual(cluster.membership(), [cluster.self]);
@@ -40,7 +39,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(later.membership(), [later.self]);
   });
 
-  test("lists a node that is alone with its roles and its newest facts", async (t) => {
+  test("a single node is listed with its roles and its newest facts", async (t) => {
     const { store } = await open(t);
     const { cluster } = store;
     const none = { all: 0, failed: 0 };
@@ -62,7 +61,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.equal(node.endedAt, null);
   });
 
-  test("tells how the server of the database is where nodes share it, and nothing of a file", async (t) => {
+  test("the health of a shared database is reported, of a file it is null", async (t) => {
     const { store } = await open(t);
 
     const health = await store.findDatabaseHealth();
@@ -79,7 +78,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual({ standbys, commitsWait }, { standbys: [], commitsWait: false });
   });
 
-  test("keeps the newest progress of what runs where nodes share the store, and none where one is alone", async (t) => {
+  test("the newest progress of running tasks is kept in a shared store, not in a file", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const tasks = [newTask(), newTask(), newTask()];
     await store.insertTasks(newPost(accountId, tasks));
@@ -102,7 +101,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(await other.findProgress({ ids: [newTaskId()] }), []);
   });
 
-  test("keeps no progress that is told of an earlier run or of a lease that is over", async (t) => {
+  test("progress of an earlier run or of an ended lease is not kept", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const [run, leased] = [newTask(), newTask({ type: "print" })];
     await store.insertTasks(newPost(accountId, [run, leased]));
@@ -133,7 +132,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(shown, store.cluster.isShared ? [0.2, 0.3] : none);
   });
 
-  test("a node that is alone has left what its earlier life left, and nobody else has left anything", async (t) => {
+  test("a single node finds the attempts and tasks of its earlier life", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId);
     const { seq } = await claimAttempt(store);
@@ -143,7 +142,7 @@ export function exerciseCluster(open: OpenStore): void {
 
     const reopened = await again();
 
-    // Where nodes share the store, the earlier life of one was a node that has ended.
+    // In a shared store the earlier life of a node is an ended node.
     if (!reopened.cluster.isShared) {
       assert.deepEqual(await reopened.listInFlight({ of: "ended nodes" }), []);
       assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);

@@ -35,9 +35,8 @@ const NOTHING: WorkCounts = {
   bytes: 0,
 };
 
-/** The part of the conformance suite that is about how much there is of everything. */
 export function exerciseCounts(open: OpenStore): void {
-  test("counts nothing for an account without tasks", async (t) => {
+  test("all counts of an account without tasks are zero", async (t) => {
     const { store, accountId } = await withAccount(open(t));
 
     assert.deepEqual(await store.countWork(accountId), NOTHING);
@@ -46,7 +45,7 @@ export function exerciseCounts(open: OpenStore): void {
     assert.deepEqual(data?.taskCounts, statesOf(NOTHING));
   });
 
-  test("counts what a listing shows, whatever happened to the tasks", async (t) => {
+  test("counts equal the lists after random writes", async (t) => {
     const { store, again } = await open(t);
     const world = await newWorld(store);
     const { accounts } = world;

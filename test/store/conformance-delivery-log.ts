@@ -40,7 +40,7 @@ async function hostsOf(store: Store, filter: Partial<DeliveryFilter>): Promise<r
 }
 
 /**
- * A delivery in every state, each on the host of its name; in this order, oldest first: delivered (of bob), given-up,
+ * A delivery in each state, on the host of its name. Oldest first: delivered (of bob), given-up,
  * refused, interrupted (scheduled again), retrying (in flight), fresh (never tried), first (in flight).
  */
 async function seedEveryState(store: Store) {
@@ -103,9 +103,8 @@ const FILTERS: readonly (readonly [string, Partial<DeliveryFilter>, readonly str
   ["two that exclude each other", { login: "bob", host: "refused.example" }, []],
 ];
 
-/** The part of the conformance suite that is about what the operator sees of deliveries. */
 export function exerciseDeliveryLog(open: OpenStore): void {
-  test("finds a task of any account with its deliveries and what signs them", async (t) => {
+  test("a task of any account is found with its deliveries and secrets", async (t) => {
     const { store } = await open(t);
     await seedAccount(store);
     const accountId = await seedAccount(store, "bob");
@@ -136,7 +135,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     }
   });
 
-  test("shows of each delivery where it stands and how its last attempt ended", async (t) => {
+  test("each delivery is listed with its state and its last ended attempt", async (t) => {
     const { store } = await open(t);
     await seedEveryState(store);
 
@@ -187,7 +186,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     }
   });
 
-  test("counts for each host, the most numerous first, and lists no more than 100 hosts", async (t) => {
+  test("deliveries are counted by host, the 100 largest first", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const singles = Array.from({ length: 105 }, (_, i) => `h${String(i).padStart(3, "0")}.example`);
     const hosts = [...singles, "z.example", "z.example", "z.example", "y.example", "y.example"];
@@ -204,7 +203,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     ]);
   });
 
-  test("shows a delivery once however often it was tried, at its newest attempt", async (t) => {
+  test("a delivery is listed once, at its newest attempt", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const hosts = ["a.example", "b.example"];
     const [old] = await seedEnded(store, accountId, { hosts });
@@ -224,14 +223,14 @@ export function exerciseDeliveryLog(open: OpenStore): void {
         ["b.example", "given_up", ENDED_AT],
       ],
     );
-    // What an older attempt was like counts no more.
+    // Older attempts do not pass the filter.
     assert.deepEqual(await hostsOf(store, { until: ENDED_AT + 1 }), ["b"]);
     assert.equal((await store.countEndedDeliveries(deliveryFilter())).deliveries, 2);
     const bounded = await again({ examineMax: 1 });
     assert.equal((await countInSteps(bounded, deliveryFilter())).deliveries, 2);
   });
 
-  test("pages through a list without a gap or a repetition, also of one task", async (t) => {
+  test("the pages of a list, also of one task, have each delivery once", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const both = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
     await store.insertTasks(newPost(accountId, [both]));

@@ -19,9 +19,8 @@ function newPause(overrides: Partial<NewDeliveryPause> = {}): NewDeliveryPause {
   return { ...EVERYTHING, since: T0, reason: null, pausedBy: "root", ...overrides };
 }
 
-/** The part of the conformance suite that is about webhooks that the operator pauses. */
 export function exerciseDeliveryPauses(open: OpenStore): void {
-  test("what is paused is known to every process, with its reason, until exactly that is resumed", async (t) => {
+  test("every process lists a pause with its reason until its own scope is resumed", async (t) => {
     const { store, again } = await open(t);
     const other = await again();
     const accountId = await seedAccount(store, "ada");
@@ -40,7 +39,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
     assert.deepEqual(await store.listDeliveryPauses(), [ofLane]);
   });
 
-  test("the same is paused once, since the first time", async (t) => {
+  test("a scope is paused once and keeps its first time", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const scopes = [
       EVERYTHING,
@@ -75,7 +74,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
     assert.equal((await store.listDeliveryPauses()).length, PAUSES_MAX);
   });
 
-  test("counts the scheduled attempts of all lanes, of a host, of an account and of one lane", async (t) => {
+  test("scheduled attempts are counted for all lanes, a host, an account and one lane", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada, { host: "a.example" });
     await seedDelivery(store, ada, { host: "b.example" });

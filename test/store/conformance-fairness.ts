@@ -16,7 +16,6 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about whose tasks are started first. */
 export function exerciseFairness(open: OpenStore): void {
   test("concurrent claims take the turns of one after the other", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
@@ -31,7 +30,7 @@ export function exerciseFairness(open: OpenStore): void {
     assert.deepEqual(pluck(claimed, "accountId"), [ada, bob, eve, ada, bob]);
   });
 
-  test("a claim ends with the task whose input makes all of them too large to hold, and the next goes on", async (t) => {
+  test("a claim ends with the input that exceeds its limit, and the next claim continues", async (t) => {
     const { store } = await open(t);
     const account = await seedAccount(store, "ada");
     const inputText = JSON.stringify("x".repeat(CLAIM_INPUT_MAX / 2 - 2));
@@ -47,7 +46,7 @@ export function exerciseFairness(open: OpenStore): void {
     );
   });
 
-  test("a worker's claim ends there too, whatever its types", async (t) => {
+  test("the limit of inputs holds for a worker's claim of several types", async (t) => {
     const { store } = await open(t);
     const account = await seedAccount(store, "ada");
     const workerId = await seedWorker(store);
@@ -65,7 +64,7 @@ export function exerciseFairness(open: OpenStore): void {
     );
   });
 
-  test("goes by priority, then age, within an account and never across", async (t) => {
+  test("priority, then age, decide within an account, not between accounts", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const ofAda = [0, 9, 5, 9].map((priority) => newTask({ priority }));
     const ofBob = [0, 1].map((priority) => newTask({ priority }));
@@ -81,7 +80,7 @@ export function exerciseFairness(open: OpenStore): void {
     );
   });
 
-  test("serves the types of a worker in the order given, each up to its own number, and all up to theirs", async (t) => {
+  test("a worker's types are served in order, each up to its limit, together up to the limit of the claim", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const workerId = await seedWorker(store);
     const posted = ["x", "y", "z"].flatMap((type) => [1, 2, 3].map(() => newTask({ type })));
@@ -99,7 +98,7 @@ export function exerciseFairness(open: OpenStore): void {
     assert.equal(await claim(9, ["z", 9], ["y", 9]), "zzzy");
   });
 
-  test("looks at what each account has waiting for the age of the queue", async (t) => {
+  test("the age of the queue is the age of the oldest task of all accounts", async (t) => {
     const { store } = await open(t);
     const accounts = await Promise.all(["a", "b", "c"].map((login) => seedAccount(store, login)));
     for (const [place, accountId] of accounts.entries()) {
@@ -116,7 +115,7 @@ export function exerciseFairness(open: OpenStore): void {
     assert.equal(await store.findOldestQueued(["echo"]), null);
   });
 
-  test("counts what there is to do of each type, and of what waits no more than asked for", async (t) => {
+  test("running and waiting tasks are counted by type, waiting tasks up to a limit", async (t) => {
     const { store } = await open(t);
     const accounts = await Promise.all(["a", "b"].map((login) => seedAccount(store, login)));
     const of = (type: string, startAt: number | null = null) => newTask({ type, startAt });

@@ -27,7 +27,6 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about what disabled accounts have to do. */
 export function exerciseHolds(open: OpenStore): void {
   exerciseHeldClaims(open);
   exerciseHeldLeases(open);
@@ -35,7 +34,7 @@ export function exerciseHolds(open: OpenStore): void {
 }
 
 function exerciseHeldClaims(open: OpenStore): void {
-  test("nothing of a disabled account is claimed, by whichever process it was disabled, and all of it once it is enabled", async (t) => {
+  test("tasks of an account that another process disabled are claimed after it is enabled", async (t) => {
     const { store, again } = await open(t);
     const other = await again();
     const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
@@ -57,7 +56,7 @@ function exerciseHeldClaims(open: OpenStore): void {
     assert.equal((await claimOne(store, "scan")).id, also.id);
   });
 
-  test("claims pass over disabled accounts wherever they stand, and the turns of the others stay theirs", async (t) => {
+  test("claims skip disabled accounts and keep the turns of all others", async (t) => {
     const { store } = await open(t);
     const logins = [..."abcdefgh"];
     const accounts: number[] = [];
@@ -90,7 +89,7 @@ function exerciseHeldClaims(open: OpenStore): void {
     await fc.assert(property, { numRuns: 25, seed: 12 });
   });
 
-  test("a task that is released is queued as if it had not been started; one that is not running stays as it is", async (t) => {
+  test("a released task is queued without its run, and a release of a queued task has no effect", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const task = await postTask(store, accountId);
     const { seq } = await claimOne(store);
@@ -108,7 +107,7 @@ function exerciseHeldClaims(open: OpenStore): void {
     assert.equal((await store.findAccountData({ accountId, revokedMax: 0 }))?.taskCounts.queued, 0);
   });
 
-  test("a redelivery order of a disabled account rests, and one for all accounts goes on", async (t) => {
+  test("an order of a disabled account is not open, an order for all accounts is", async (t) => {
     const { store } = await open(t);
     await seedAccount(store, "ada");
     const own = newOrder({ filter: deliveryFilter({ login: "ada" }) });
@@ -136,7 +135,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     return { lease, workerId, found, beat };
   }
 
-  test("the heartbeat of a disabled account's lease ends it, and spends no run", async (t) => {
+  test("a heartbeat for a disabled account ends the lease without counting the run", async (t) => {
     const { store } = await open(t);
     const { found, beat, workerId } = await leased(store);
     await disable(store, "ada");
@@ -150,7 +149,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     assert.deepEqual([(await leaseOne(store, workerId)).runs, (await found())?.runs], [1, 1]);
   });
 
-  test("a lease whose account is enabled before its next heartbeat holds on", async (t) => {
+  test("a lease continues if its account is enabled before the next heartbeat", async (t) => {
     const { store } = await open(t);
     const { found, beat } = await leased(store);
     await disable(store, "ada");
@@ -160,7 +159,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     assert.equal((await found())?.state, "running");
   });
 
-  test("a lease that ran out does not come back to life while its account is disabled", async (t) => {
+  test("an expired lease is not revived while its account is disabled", async (t) => {
     const { store } = await open(t);
     const { lease, found, beat } = await leased(store);
     const at = T0 + LEASE_MS;
@@ -175,7 +174,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     assert.equal((await found())?.state, "running");
   });
 
-  test("a result that crosses the heartbeat counts, with its run, while nobody has claimed the task", async (t) => {
+  test("a result after the ending heartbeat counts until the task is claimed again", async (t) => {
     const { store } = await open(t);
     const { lease, found, beat } = await leased(store);
     await disable(store, "ada");
@@ -195,7 +194,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     assert.deepEqual([(await found())?.state, (await found())?.runs], ["completed", 1]);
   });
 
-  test("a result that comes after the task was claimed again is lost", async (t) => {
+  test("a result after a new claim is lost", async (t) => {
     const { store } = await open(t);
     const { lease, beat, workerId } = await leased(store);
     await disable(store, "ada");
@@ -208,7 +207,7 @@ function exerciseHeldLeases(open: OpenStore): void {
 }
 
 function exerciseHoldChanges(open: OpenStore): void {
-  test("lists who was disabled or enabled since a change, also who was both, and nobody twice", async (t) => {
+  test("accounts disabled or enabled since a change are listed once each", async (t) => {
     const { store, again } = await open(t);
     const other = await again();
     const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
@@ -218,7 +217,7 @@ function exerciseHoldChanges(open: OpenStore): void {
     await disable(store, "bob");
     await enable(store, "bob");
     const first = await store.listSuspensionChanges({ after: 0 });
-    // Nothing changes: nobody need hear of it.
+    // No state changes here.
     await disable(store, "ada");
     await enable(store, "bob");
     const second = await store.listSuspensionChanges({ after: first.last });
@@ -233,7 +232,7 @@ function exerciseHoldChanges(open: OpenStore): void {
     assert.deepEqual(third.accounts, [{ accountId: ada, isDisabled: false }]);
   });
 
-  test("counts what an account has to do: what waits, what may not start yet, what runs, and its webhooks", async (t) => {
+  test("suspended work counts waiting, delayed and running tasks and webhooks", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada);
     await seedDelivery(store, bob);

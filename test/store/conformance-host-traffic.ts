@@ -18,9 +18,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about what was sent where. */
 export function exerciseHostTraffic(open: OpenStore): void {
-  test("lists the hosts that did the most harm first, then those that fail more often", async (t) => {
+  test("hosts are listed by lost deliveries, then by failed attempts", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store);
     await send(store, ada, { host: "good.example", outcome: "delivered" });
@@ -33,7 +32,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
 
     const hosts = await list(store, ada);
 
-    // Of the two with one refusal or retry each, neither succeeded, and neither was tried more often.
+    // Two hosts have one refusal or one retry each, and no success.
     assert.deepEqual(hosts.map(summary), [
       ["bad.example", 3, 0, 3, 0, 0],
       ["again.example", 1, 0, 0, 0, 1],
@@ -64,7 +63,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.deepEqual(await store.listHostTraffic({ ...query, since: later }), none);
   });
 
-  test("an erased account leaves no name of a host that it alone used, and its share in none", async (t) => {
+  test("an erased account leaves no host of its own and no share in the counts of others", async (t) => {
     const { store } = await open(t);
     const names = ["ada", "bob", "eve"];
     const [ada = 0, bob = 0, eve = 0] = await Promise.all(
@@ -101,7 +100,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
         ["last.example", 1, [1]],
       ],
     );
-    // The failure of its own task is gone, and the last one of others stays.
+    // The failure of the erased task is gone, the last failure of others stays.
     assert.deepEqual(
       all.map(({ lastFailure }) => lastFailure !== null),
       [false, true],
@@ -111,7 +110,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.deepEqual(await list(store, null), []);
   });
 
-  test("shows the last failure within the time, and its task while there is one", async (t) => {
+  test("the last failure within the time is listed with its task until the task is erased", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const lost = { host: "a.example", outcome: "failed" } as const;
     await send(store, accountId, lost);
@@ -123,7 +122,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
       ...{ endedAt: T0 + 2050, error: "connection refused", httpStatus: null, taskId: id },
     });
 
-    // The seq of what is erased goes to another account's task.
+    // The seq of the erased task is used again.
     while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 })).looked > 0) continue;
     const bob = await seedAccount(store, "bob");
     for (const _ of [1, 2, 3]) {
@@ -143,7 +142,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.equal((await list(store, accountId))[0]?.lastFailure?.taskId, id);
   });
 
-  test("counts by the hour, and tells when there is more than was asked for", async (t) => {
+  test("hosts are counted by the hour, and the list reports further hosts", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const [hour, host] of ["a.example", "b.example", "c.example", "a.example"].entries()) {
       await send(store, accountId, { host, outcome: "delivered", at: T0 + hour * HOUR_MS });

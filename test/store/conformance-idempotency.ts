@@ -18,15 +18,14 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about answers that are kept, and about erasing them. */
 export function exerciseIdempotency(open: OpenStore): void {
-  test("answers a key that was used before with what was kept, and takes nothing in", async (t) => {
+  test("a used key returns its stored response and stores no task", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const idempotency = newIdempotency();
     const post = newPost(accountId, [newTask()], { refused: [newRefusedTask()], idempotency });
     assert.deepEqual(await store.insertTasks(post), { kind: "inserted" });
 
-    // Another body, too: whoever gave the key is told which one it was kept for.
+    // Another body returns the hash of the first body, too.
     for (const bodyHash of [idempotency.bodyHash, "other"]) {
       const again = { ...idempotency, bodyHash, answerText: "another answer" };
       assert.deepEqual(await insertOne(store, accountId, { idempotency: again }), {
@@ -39,7 +38,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.equal(await countTasks(store, accountId), 2);
   });
 
-  test("takes in one of many posts with one key, at once or after each other", async (t) => {
+  test("one of many posts with one key is stored, concurrent or later", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const stores = [store, await again()];
     const posts = Array.from({ length: 20 }, (_, i) => {
@@ -57,7 +56,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.deepEqual(await insertOne(store, accountId, { idempotency: newIdempotency() }), kept);
   });
 
-  test("keeps keys of different accounts, and keys that differ in case, apart", async (t) => {
+  test("keys of different accounts and keys that differ in case are different", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const posts = [
       [ada, "key"],
@@ -77,7 +76,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     }
   });
 
-  test("forgets an answer that was to be kept until an earlier time, and keeps the new one", async (t) => {
+  test("an expired response is replaced by the new one", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const old = newIdempotency({ answerText: "old" });
     await insertOne(store, accountId, { idempotency: old });
@@ -96,7 +95,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.equal(await countTasks(store, accountId), 2);
   });
 
-  test("keeps no answer for a post that cannot be stored", async (t) => {
+  test("a post that cannot be stored has no stored response and no task", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const idempotency = newIdempotency();
     const twin = newTask();
@@ -108,7 +107,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.deepEqual(await insertOne(store, accountId, { idempotency }), { kind: "inserted" });
   });
 
-  test("erases kept answers from before a time, oldest first, no more than asked for", async (t) => {
+  test("expired responses are erased oldest first, up to the limit", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const order of [3, 1, 5, 2, 4]) {
       const idempotency = newIdempotency({ key: `key ${order}`, eraseAt: T0 + order });
@@ -132,7 +131,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.equal(await countTasks(store, accountId), 5);
   });
 
-  test("erases requests that were decided before a time, and none that waits", async (t) => {
+  test("requests decided before a time are erased, pending requests are not", async (t) => {
     const { store } = await open(t);
     const requests = [1, 2, 3, 4].map(() => newAccessRequest());
     for (const request of requests) await store.insertAccessRequest(request);
@@ -162,7 +161,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     assert.equal((await store.listAccounts()).length, 1);
   });
 
-  test("erases requests that wait since before a time, or from a future time", async (t) => {
+  test("pending requests from before a time and from the future are erased", async (t) => {
     const { store } = await open(t);
     const requests = [1, 2, 3, DAY_MS].map((ms) => newAccessRequest({ createdAt: T0 + ms }));
     for (const request of requests) await store.insertAccessRequest(request);

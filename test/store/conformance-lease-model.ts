@@ -24,11 +24,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/**
- * The part of the conformance suite that holds leases to a model of a few lines, whatever happens in whichever order.
- */
 export function exerciseLeaseModel(open: OpenStore): void {
-  test("a task has one live lease at most, the newest alone ends it, and it ends once", async (t) => {
+  test("random claims, heartbeats, ends and cancels of leases follow the model", async (t) => {
     const { store } = await open(t);
     const workerId = await seedWorker(store);
     const seen = new Map<string, number>();
@@ -44,13 +41,13 @@ export function exerciseLeaseModel(open: OpenStore): void {
     });
     await fc.assert(property, { numRuns: 45, seed: 5 });
 
-    // Else the steps would have missed what this is about.
+    // The random steps must reach every outcome.
     const wanted = ["ok new", "ok again", "lost", "cancelled", "revived", "late", "timed_out"];
     for (const what of wanted) assert((seen.get(what) ?? 0) > 5, `${what}: ${seen.get(what)}`);
   });
 }
 
-/** A task as the model knows it. */
+/** A task in the model. */
 interface TaskModel {
   readonly id: string;
   state: "queued" | "delayed" | "running" | "completed" | "failed" | "cancelled";
@@ -82,11 +79,11 @@ interface World {
   /** Every lease that there ever was. */
   readonly refs: LeaseRef[];
   now: number;
-  /** What has happened, over all runs. */
+  /** How often each outcome occurred in all runs. */
   readonly seen: Map<string, number>;
 }
 
-/** Everything that happens to a task with leases; `pick` chooses what it is done to. */
+/** The writes to a task with leases; `pick` chooses the object. */
 const STEPS = {
   async post({ store, accountId, type, tasks }) {
     const task = await postTask(store, accountId, { type, postback: webhook("a.example") });
@@ -175,7 +172,7 @@ const STEP = fc.record({
   pick: fc.nat(1000),
 });
 
-/** Mostly the newest lease of a task that has not ended; else any, and now and then one that nobody was given. */
+/** Mostly the newest lease of an open task; else any lease, and rarely a forged one. */
 function chosenRef({ tasks, refs }: World, pick: number): LeaseRef {
   const open = tasks.filter(({ state }) => ["queued", "delayed", "running"].includes(state));
   const newest = open.flatMap(({ id, lease }) => (lease ? [{ id, leaseId: lease.leaseId }] : []));
@@ -220,7 +217,7 @@ function find(world: World, ref: LeaseRef) {
   return task === undefined || lease === null ? null : { task, lease };
 }
 
-/** What a heartbeat is answered, and what it changes. */
+/** The outcome of a heartbeat, and its effect on the model. */
 function beatModel(world: World, ref: LeaseRef): LeaseOutcome {
   const { now } = world;
   const found = find(world, ref);
@@ -240,7 +237,7 @@ function revive(world: World, { task, lease }: NonNullable<ReturnType<typeof fin
   Object.assign(task, { state: "running", losses: task.losses - 1, startedAt: lease.claimedAt });
 }
 
-/** What the end of a lease is answered, and what it changes. */
+/** The outcome of the end of a lease, and its effect on the model. */
 function endModel(world: World, { id, leaseId, how, sequel }: LeaseEnd) {
   const found = find(world, { id, leaseId });
   if (found === null) return { outcome: note(world, "lost"), isNew: false };

@@ -81,7 +81,7 @@ async function outcomesOf(caller: Caller, lease: LeaseRef, now = T0 + 1000) {
 
 const ALL_LOST = "lost lost lost lost lost";
 
-/** What the model of leases does not judge: texts, batches, other workers, erasure, restarts and clocks. */
+/** Rules outside the model of leases: texts, batches, other workers, erasure, restarts and clocks. */
 export function exerciseLeases(open: OpenStore): void {
   test("a claim starts tasks, each with a lease that ends with the timeout at the latest", async (t) => {
     const { store, accountId, workerId, task, found } = await openWorld(t, open);

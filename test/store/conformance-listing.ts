@@ -23,7 +23,6 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about the list of an account's tasks. */
 export function exerciseListing(open: OpenStore): void {
   test("a list has the fields of a task without its input, result and error", async (t) => {
     const { store, accountId } = await withAccount(open(t));
@@ -45,8 +44,8 @@ export function exerciseListing(open: OpenStore): void {
     });
   });
 
-  // A refused task keeps all that was posted; a thousand of them in one answer would take the process down.
-  test("ends a page early that would be too large, but never without a task", async (t) => {
+  // A thousand refused tasks with all their fields would exhaust the memory.
+  test("a page ends before it is too large, and has at least one task", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const quarters = [1, 3, 3, 6, 1, 1, 1, 1];
     const refused = quarters.map((size) =>
@@ -68,7 +67,7 @@ export function exerciseListing(open: OpenStore): void {
     assert.deepEqual(pages.flat(), newestFirst);
   });
 
-  test("shows a task in the list as soon as its post was acknowledged", async (t) => {
+  test("an acknowledged task is in the next list", async (t) => {
     const { store, accountId } = await withAccount(open(t));
 
     for (let i = 1; i <= 20; i++) {
@@ -78,7 +77,7 @@ export function exerciseListing(open: OpenStore): void {
     }
   });
 
-  test("answers many lists at once, each its own, and those asked for before the close", async (t) => {
+  test("concurrent lists return their own tasks, also after a close began", async (t) => {
     const { store } = await open(t);
     const logins = Array.from({ length: 10 }, (_, i) => `account-${i}`);
     const accounts = await Promise.all(logins.map((login) => seedAccount(store, login)));
@@ -99,10 +98,9 @@ function cancel(store: Store, accountId: number, id: string): ReturnType<Store["
   return store.cancelTask({ accountId, id, cancelledAt: T0 + 500, ...retainedUntil(T0 + 777) });
 }
 
-/** The part of the conformance suite that is about cancelling tasks. */
 export function exerciseCancelling(open: OpenStore): void {
   for (const before of ["queued", "delayed", "running", "to be retried"] as const) {
-    test(`cancels a task that is ${before}, once, for good`, async (t) => {
+    test(`a ${before} task is cancelled once and stays cancelled`, async (t) => {
       const { store, accountId } = await withAccount(open(t));
       const startAt = before === "delayed" ? T0 + 1000 : null;
       const task = await postTask(store, accountId, { startAt, postback: webhook("a.example") });
@@ -138,7 +136,7 @@ export function exerciseCancelling(open: OpenStore): void {
     });
   }
 
-  test("shows a cancelled task neither as ready nor with deliveries, and sends nothing", async (t) => {
+  test("a cancelled task is not ready and has no deliveries", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const task = await postTask(store, accountId, { tag: "a", postback: webhook("a.example") });
     await claimOne(store);
@@ -153,7 +151,7 @@ export function exerciseCancelling(open: OpenStore): void {
     assert.equal((await store.eraseExpired({ now: T0 + 777, max: 10 })).looked, 1);
   });
 
-  test("leaves a task that has ended as it is", async (t) => {
+  test("a cancel of an ended task has no effect", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const [completed, failed] = [newTask(), newTask()];
     const refused = newRefusedTask();
@@ -173,7 +171,7 @@ export function exerciseCancelling(open: OpenStore): void {
     }
   });
 
-  test("answers another account's task as an unknown one, and leaves it", async (t) => {
+  test("a cancel of another account's task has no effect", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const task = await postTask(store, ada);
 
@@ -183,7 +181,7 @@ export function exerciseCancelling(open: OpenStore): void {
     assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.task.state, "queued");
   });
 
-  test("cancels those of many that are in a wished state by now, and says which", async (t) => {
+  test("a cancel of many tasks returns the tasks that were in its states", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const [ended, running, queued, delayed, theirs] = [
       ...[newTask(), newTask(), newTask(), newTask({ startAt: T0 + 1000 }), newTask()],
@@ -212,7 +210,7 @@ export function exerciseCancelling(open: OpenStore): void {
     assert.equal(kept?.task.state, "queued");
   });
 
-  test("tells of tasks that have ended or are gone, and of none that may be run again", async (t) => {
+  test("ended and erased tasks are found among ids, tasks that may run again are not", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const runs: Record<string, { readonly seq: number; readonly id: string }> = {};
     for (const name of ["running", "retried", "requeued", "completed", "cancelled", "erased"]) {
@@ -234,9 +232,8 @@ export function exerciseCancelling(open: OpenStore): void {
   });
 }
 
-/** The part of the conformance suite that is about what waits in the queue. */
 export function exerciseQueue(open: OpenStore): void {
-  test("finds since when the task has waited that has waited longest, of the types asked for", async (t) => {
+  test("the wait of the oldest queued task of the given types is found", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const post = (createdAt: number, ...tasks: Parameters<typeof newPost>[1]) =>
       store.insertTasks(newPost(accountId, tasks, { createdAt }));
@@ -245,7 +242,7 @@ export function exerciseQueue(open: OpenStore): void {
 
     await post(T0 + 5000, newTask({ priority: 9 }));
     await post(T0 + 6000, newTask({ priority: 3 }), newTask({ type: "hash" }));
-    // Waits since it was let into the queue, not since its posting.
+    // It waits since its release, not since its post.
     await post(T0, newTask({ type: "later", startAt: T0 + 8000 }));
 
     assert.equal(await oldest(), null);
@@ -258,7 +255,7 @@ export function exerciseQueue(open: OpenStore): void {
     assert.equal(await oldest("echo", "later"), T0 + 6000);
   });
 
-  test("lists each type once that queued or delayed tasks have", async (t) => {
+  test("each type of queued or delayed tasks is listed once", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const types = async () => [...(await store.listQueuedTypes())].sort();
     assert.deepEqual(await types(), []);
@@ -277,7 +274,7 @@ export function exerciseQueue(open: OpenStore): void {
     assert.deepEqual(await types(), ["b", "c", "d"]);
   });
 
-  test("finds the types of which a task is queued, among those asked for", async (t) => {
+  test("types with a queued task are found among the given types", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const later = newTask({ type: "later", startAt: T0 + 1000 });
     const tasks = [newTask(), newTask({ type: "hash", priority: 9 }), newTask(), later];

@@ -22,7 +22,7 @@ import type { OpenStore } from "./conformance.ts";
 
 const HOUR = 3600 * 1000;
 
-/** Lets the queue be served for so many hours, with a mark each. Answers the newest that is old enough. */
+/** Serves the queue for some hours, with a checkpoint each. Returns the newest that is old enough. */
 async function serve(store: Store, hours: number, queueHours = 24): Promise<number | null> {
   let mark: number | null = null;
   for (let i = 0; i < hours; i++) {
@@ -36,7 +36,7 @@ async function firstMark(store: Store): Promise<void> {
   assert.equal(await store.markQueue({ servedMs: 0, everyMs: HOUR, queueMs: HOUR }), null);
 }
 
-/** Goes through the whole queue; how many tasks each page ended, and the ids. */
+/** Walks through the whole queue; returns the ended ids, and their number by page. */
 async function expireAll(store: Store, mark: number, max = 100) {
   const ids: string[] = [];
   const hosts: string[] = [];
@@ -53,7 +53,7 @@ async function expireAll(store: Store, mark: number, max = 100) {
 }
 
 export function exerciseQueueExpiry(open: OpenStore): void {
-  test("a mark is old enough when the queue was served for long enough since, whatever was between", async (t) => {
+  test("the age of a checkpoint is the time during which the queue was served", async (t) => {
     const { store, again } = await open(t);
     await firstMark(store);
 
@@ -68,7 +68,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.notEqual(await serve(reopened, 1), mark);
   });
 
-  test("ends what is in the queue since a mark, of every type, account and priority, page by page", async (t) => {
+  test("tasks queued before a checkpoint end, page by page, of every type, account and priority", async (t) => {
     const { store } = await open(t);
     const accounts = [await seedAccount(store, "a"), await seedAccount(store, "b")];
     await firstMark(store);
@@ -97,7 +97,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.equal((await claimOne(store)).id, young.id);
   });
 
-  test("keeps what came into the queue after the mark, and looks past it", async (t) => {
+  test("tasks that entered the queue after the checkpoint are kept and skipped", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     const delayed = Array.from({ length: 9 }, () => newTask({ startAt: T0 + HOUR }));
@@ -119,7 +119,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     );
   });
 
-  test("an expired task is as any that failed: kept, ready, counted, and its webhooks are due", async (t) => {
+  test("an expired task is ready and counted as failed, and its webhooks are due", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     const task = await postTask(store, accountId, {
@@ -155,7 +155,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.equal((await store.eraseExpired({ now: T0 + 99 * RETENTION_MS, max: 9 })).looked, 1);
   });
 
-  test("leaves alone what runs, was cancelled, or waits for its start_at", async (t) => {
+  test("running, cancelled and delayed tasks do not expire", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     const [runs, cancelled, delayed] = [newTask(), newTask(), newTask({ startAt: T0 + 99 * HOUR })];
@@ -171,7 +171,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.deepEqual([running, waiting], [1, 1]);
   });
 
-  test("a task that has the seq of an erased one is neither as old as that, nor ended by its run", async (t) => {
+  test("a task with the seq of an erased task has its own age and its own run", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     await store.insertTasks(newPost(accountId, [newTask()]));
@@ -197,7 +197,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.equal(await store.requeueTasks({ seq, id: next.id }), 1);
   });
 
-  test("what is erased of an account part by part is all that it has, and nothing of another's", async (t) => {
+  test("an account is erased in parts with all its rows, and no row of another account", async (t) => {
     const { store } = await open(t);
     const [gone, kept] = [await seedAccount(store, "a"), await seedAccount(store, "b")];
     for (const accountId of [gone, kept]) {
@@ -235,7 +235,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.notEqual(await seedAccount(store, "a"), gone);
   });
 
-  test("what a disabled account has waiting does not end, and does once it could have been started", async (t) => {
+  test("tasks of a disabled account expire after the account is enabled", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store, "ada");
     await firstMark(store);

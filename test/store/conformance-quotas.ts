@@ -25,9 +25,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about how much an account may have. */
 export function exerciseQuotas(open: OpenStore): void {
-  test("takes in what brings an account to its bytes exactly, and nothing of what is one byte more", async (t) => {
+  test("a post up to the limit of bytes is stored, a post of one byte more is not", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const bytes = 2 * NEW_TASK_BYTES + '"ä"'.length + 1;
     const insert = (quota: Partial<PostQuota>) =>
@@ -51,7 +50,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await countTasks(store, accountId), 4);
   });
 
-  test("takes in as many open tasks as an account may have and not one more: delayed and running ones are open", async (t) => {
+  test("open tasks, also delayed and running ones, are stored up to the limit", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const quota = { ...NO_QUOTA, openTasks: 3 };
     const post = (...tasks: Parameters<typeof newPost>[1]) =>
@@ -83,7 +82,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.deepEqual(await post(newTask()), excess);
   });
 
-  test("takes in what fits and no more of a hundred posts at once, each account by itself, and the same after a restart", async (t) => {
+  test("a hundred concurrent posts keep the limits of each account, also after a restart", async (t) => {
     const { store, again, ada, bob } = await withAccounts(open(t));
     const posts = (to: Store, accountId: number, quota: PostQuota) =>
       Array.from({ length: 100 }, () => to.insertTasks(newPost(accountId, [newTask()], { quota })));
@@ -101,7 +100,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await countTasks(reopened, bob), 9);
   });
 
-  test("keeps a result that brings its account over its bytes, and refuses until what expired is erased", async (t) => {
+  test("a result over the limit is stored, and posts are refused until tasks are erased", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const resultText = JSON.stringify("x".repeat(1000));
     const bytes = NEW_TASK_BYTES + 500;
@@ -123,7 +122,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal((await post()).kind, "inserted");
   });
 
-  test("counts a kept answer as bytes of its account, until it is replaced or erased", async (t) => {
+  test("a stored response counts as bytes until it is replaced or erased", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const bytes = async () => (await store.countWork(accountId)).bytes;
     const keep = (answerText: string, at: number, quota = NO_QUOTA) => {
@@ -145,7 +144,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await bytes(), 2 * NEW_TASK_BYTES);
   });
 
-  test("repeats a kept answer whatever the account has, and keeps none for a post that it refuses", async (t) => {
+  test("a stored response is returned over the limit, and a refused post stores none", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const idempotency = { key: "k", bodyHash: "h", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const post = (openTasks: number) =>
@@ -158,7 +157,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await countTasks(store, accountId), 2);
   });
 
-  test("keeps limits of an account's own until they are taken back, one by one, and tells them to everybody at once", async (t) => {
+  test("limits of an account are changed one by one, and every process reads them immediately", async (t) => {
     const { store, again } = await open(t);
     const firstKey = newKeyToStore();
     await store.createAccount(newAccount({ login: "ada", firstKey }));
@@ -196,7 +195,7 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await store.changeLimits({ login: "eve", limits: { bytes: 1 } }), null);
   });
 
-  test("knows whether there is more than one account", async (t) => {
+  test("the store reports whether several accounts exist", async (t) => {
     const { store, again } = await open(t);
     assert.equal(await store.hasSeveralAccounts(), false);
     await seedAccount(store, "ada");

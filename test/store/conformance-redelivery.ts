@@ -76,7 +76,7 @@ const COUNTED: readonly (readonly [Partial<DeliveryFilter>, number])[] = [
   [{ since: ENDED_AT }, 5],
 ];
 
-/** A task of ada with both webhooks delivered, three given up of bob, three of ada refused; answers the first's id. */
+/** A task of ada with two delivered webhooks, three given up of bob, three refused of ada; returns the id of the first. */
 async function seedThreeKinds(
   store: Store,
   { ada, bob }: { readonly ada: number; readonly bob: number },
@@ -371,7 +371,7 @@ export function exerciseOrders(open: OpenStore): void {
 }
 
 export function exerciseShift(open: OpenStore): void {
-  test("moves what is scheduled for later by as much, and nothing else", async (t) => {
+  test("a clock step moves later scheduled times and no others", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const [flying] = await seedDue(store, accountId, ["flying.example"]);
     await claimAttempt(store, "flying.example");
@@ -390,7 +390,7 @@ export function exerciseShift(open: OpenStore): void {
     assert.deepEqual(await read(), was.with(3, [T0 + 1000, T0 + 3_662_000]));
     assert.equal(await store.shiftTimes({ after: T0 + 1000, by: -3_600_000.4 }), 1);
     assert.deepEqual(await read(), was);
-    // What is due later than `after`, and not what is due then.
+    // Times later than `after`, not equal to it.
     assert.equal(await store.shiftTimes({ after: T0 + 999, by: -10_000_000 }), 2);
     assert.deepEqual(
       await read(),
@@ -403,7 +403,7 @@ export function exerciseShift(open: OpenStore): void {
     assert.equal(await store.shiftTimes({ after: 0, by: 1 }), 0);
   });
 
-  test("hastens what is due later than a first attempt or a retry may be, and nothing else", async (t) => {
+  test("attempts due later than the latest allowed time become due, no others", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const [fresh] = await seedDue(store, accountId, ["fresh.example"]);
     const [retried] = await seedDue(store, accountId, ["retried.example"]);

@@ -78,7 +78,7 @@ async function makeTask(
       deliveries: [],
     };
   }
-  // What is left in the queue has a type of its own, so that nothing claims it.
+  // Tasks that stay queued have another type, so that no claim takes them.
   const isLeft = ["queued", "delayed", "cancelled"].includes(fate);
   const type = isLeft ? "parked" : "echo";
   const startAt = fate === "delayed" ? FAR : null;
@@ -158,7 +158,7 @@ async function makeTasks(store: Store): Promise<readonly Made[]> {
   return made;
 }
 
-/** What is said of a search, in plain words. */
+/** The meaning of a search. */
 function passes(task: Made, scope: Scope, search: TaskSearch): boolean {
   const { id, login, states, type, tag, code, host, deliveries } = search;
   const isAny = <Value>(wanted: Value | null, value: Value) => wanted === null || wanted === value;
@@ -236,9 +236,8 @@ function someSearches(made: readonly Made[], count: number): readonly TaskSearch
   }));
 }
 
-/** The part of the conformance suite that is about looking for tasks. */
 export function exerciseSearch(open: OpenStore): void {
-  test("finds what passes and nothing else, newest first, whatever is asked and however long a page is", async (t) => {
+  test("random searches and lists have exactly the tasks that pass, newest first, on pages of any size", async (t) => {
     const { store, again } = await open(t);
     const made = await makeTasks(store);
     const bounded = await again({ examineMax: 10 });
@@ -267,7 +266,7 @@ export function exerciseSearch(open: OpenStore): void {
     assert.ok(finds > 500);
   });
 
-  test("shows where a task's webhooks stand, with what was tried last and what comes next", async (t) => {
+  test("a found task has the state, the last and the next attempt of its webhooks", async (t) => {
     const { store } = await open(t);
     const made = await makeTasks(store);
     const found = await findAll(store, { scope: null, search: ANY_TASK });
@@ -290,7 +289,7 @@ export function exerciseSearch(open: OpenStore): void {
     }
   });
 
-  test("meets each task once while others come in between two pages", async (t) => {
+  test("a search finds each task once while tasks are posted between pages", async (t) => {
     const { store } = await open(t, { examineMax: 8 });
     const made = await makeTasks(store);
     const [{ accountId, login } = assert.fail()] = made;
@@ -310,7 +309,7 @@ export function exerciseSearch(open: OpenStore): void {
     }
   });
 
-  test("looks at no more rows than it may, and says how far it has come", async (t) => {
+  test("a page examines a limited number of rows and reports the last", async (t) => {
     const { store } = await open(t, { examineMax: 20 });
     const made = await makeTasks(store);
     const [{ accountId } = assert.fail()] = made;
@@ -327,7 +326,7 @@ export function exerciseSearch(open: OpenStore): void {
     }
   });
 
-  test("tells an account no time of another's tasks, also where it looks past them", async (t) => {
+  test("a search of an account reveals no time of another account's tasks", async (t) => {
     const { store } = await open(t, { examineMax: 5 });
     const alice = { accountId: await seedAccount(store, "alice"), login: "alice", tag: null };
     const bob = { accountId: await seedAccount(store, "bob"), login: "bob", tag: null };

@@ -3,9 +3,8 @@ import { test } from "node:test";
 
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about what daemons keep for themselves. */
 export function exerciseKeptSecrets(open: OpenStore): void {
-  test("keeps the first secret of a name for good, whoever brings another", async (t) => {
+  test("the first secret of a name is kept", async (t) => {
     const { store, again } = await open(t);
     const keep = (fresh: string) => ({ name: "cursors", fresh }) as const;
 

@@ -7,7 +7,7 @@ import type { OpenStore } from "./conformance.ts";
 
 let made = 0;
 
-/** A session of the operator that nobody else has, unless told otherwise. */
+/** A session of the operator. */
 function newSession(overrides: Partial<NewSession> = {}): NewSession {
   return { hash: `hash-${++made}`, keyId: null, createdAt: T0, sessionsMax: 10, ...overrides };
 }
@@ -18,9 +18,8 @@ async function seedKey(store: Store, login = "ada"): Promise<string> {
   return firstKey.keyId;
 }
 
-/** The part of the conformance suite that is about sign-ins of the dashboard. */
 export function exerciseSessions(open: OpenStore): void {
-  test("knows a session of a key, and one of the operator, by their hashes and no others", async (t) => {
+  test("sessions of a key and of the operator are found by their hashes", async (t) => {
     const { store, again } = await open(t);
     const keyId = await seedKey(store);
     const [account, operator] = [newSession({ keyId }), newSession({ createdAt: T0 + 1 })];
@@ -47,7 +46,7 @@ export function exerciseSessions(open: OpenStore): void {
     }
   });
 
-  test("keeps no session of a key that is unknown, revoked, or of a disabled account", async (t) => {
+  test("a session of an unknown, revoked or disabled key is refused", async (t) => {
     const { store } = await open(t);
     const revoked = await seedKey(store);
     const disabled = await seedKey(store, "bob");
@@ -61,7 +60,7 @@ export function exerciseSessions(open: OpenStore): void {
     }
   });
 
-  test("a revoked key is erased after its time, but not while a session has it", async (t) => {
+  test("a revoked key is erased after its time and after its sessions", async (t) => {
     const { store } = await open(t);
     const [used, unused, late, active] = await Promise.all(
       [1, 2, 3, 4].map(async (n) => seedKey(store, `account ${n}`)),
@@ -87,7 +86,7 @@ export function exerciseSessions(open: OpenStore): void {
     assert.deepEqual(await left(), [active]);
   });
 
-  test("a session is over with its key at once, in whichever store it was revoked, and others are not", async (t) => {
+  test("a revoked key ends its sessions in every process immediately", async (t) => {
     const { store, again } = await open(t);
     const keyId = await seedKey(store);
     const otherKey = await seedKey(store, "bob");
@@ -106,7 +105,7 @@ export function exerciseSessions(open: OpenStore): void {
     assert.notEqual(await store.findSession(operator.hash), null);
   });
 
-  test("a session is over when its account is disabled, and does not come back when it is enabled", async (t) => {
+  test("a disabled account ends its sessions for ever", async (t) => {
     const { store, again } = await open(t);
     const keyId = await seedKey(store);
     const otherKey = await seedKey(store, "bob");
@@ -145,7 +144,7 @@ export function exerciseSessions(open: OpenStore): void {
     }
   });
 
-  test("notes when sessions were last used, never back, and passes over unknown ones", async (t) => {
+  test("the last use of a session never goes back", async (t) => {
     const { store } = await open(t);
     const session = newSession();
     await store.createSession(session);
@@ -162,7 +161,7 @@ export function exerciseSessions(open: OpenStore): void {
     assert.equal((await store.findSession(session.hash))?.createdAt, T0);
   });
 
-  test("ends one session, again without effect", async (t) => {
+  test("a session ends once", async (t) => {
     const { store } = await open(t);
     const [ended, other] = [newSession(), newSession()];
     for (const each of [ended, other]) await store.createSession(each);
@@ -175,7 +174,7 @@ export function exerciseSessions(open: OpenStore): void {
     assert.notEqual(await store.findSession(other.hash), null);
   });
 
-  test("a sign-in link opens a session once, before it expires, whoever is first", async (t) => {
+  test("one of concurrent uses of a sign-in link opens a session", async (t) => {
     const { store, again } = await open(t);
     const second = await again();
     const link = { hash: "link-1", expiresAt: T0 + 10 };
@@ -196,7 +195,7 @@ export function exerciseSessions(open: OpenStore): void {
     assert.equal(await use(store, newSession()), "refused");
   });
 
-  test("a sign-in link that is unknown or has expired opens nothing, and another is not used up by it", async (t) => {
+  test("an unknown or expired sign-in link opens no session", async (t) => {
     const { store } = await open(t);
     await store.createSignInLink({ hash: "link-1", expiresAt: T0 + 10 });
     const late = { hash: "link-1", now: T0 + 10, session: newSession() };

@@ -20,9 +20,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about all that happened to one task, and about counting deliveries. */
 export function exerciseTimeline(open: OpenStore): void {
-  test("shows one task to its account and to the operator, and to no other account", async (t) => {
+  test("a timeline is found by its account and the operator only", async (t) => {
     const { store } = await open(t);
     const [ada, eve] = [await seedAccount(store, "ada"), await seedAccount(store, "eve")];
     const { id } = await seedDelivery(store, ada);
@@ -39,7 +38,7 @@ export function exerciseTimeline(open: OpenStore): void {
     assert.equal(await store.findTimeline({ scope: ada, id: "%" }), null);
   });
 
-  test("tells how long input and result are, and gives them where a postback has carried them", async (t) => {
+  test("a timeline has the sizes of input and result, and their texts if a postback carried them", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const inputText = JSON.stringify("ü".repeat(100_000));
     const plain = newTask({ inputText });
@@ -62,7 +61,7 @@ export function exerciseTimeline(open: OpenStore): void {
     assert.deepEqual([other?.task.inputText, other?.task.resultText], [inputText, inputText]);
   });
 
-  test("names the worker that has a task, and how its lease ended", async (t) => {
+  test("a timeline names the worker of the lease and its end", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const workerId = await seedWorker(store, "press");
     const task = await postTask(store, accountId);

@@ -39,10 +39,9 @@ import {
 
 const EVER = { from: 0, to: T0 + 10 * RETENTION_MS };
 
-/** The part of the conformance suite that is about what happened over time. */
 export function exerciseTraffic(open: OpenStore): void {
-  // Steps of a round share batches, and some of them fail: their batch is begun anew.
-  test("adds up to what the log says, whatever happened to tasks and deliveries", async (t) => {
+  // Steps of a round share batches, and some fail: their batch runs again.
+  test("traffic equals the logs after random writes", async (t) => {
     const { store, again } = await open(t);
     const world = await newWorld(store);
     const undone = new Set<string>();
@@ -53,7 +52,7 @@ export function exerciseTraffic(open: OpenStore): void {
       }
       await assertAsLogged(world);
     });
-    // A store may take the steps of a round in another order each time: it lives on until everything has come about.
+    // The order of steps may differ: lives continue until every event has happened.
     let lives = 0;
     do await fc.assert(property, { numRuns: 60, seed: 9 + lives++ });
     while (lives < 5 && (await assertAsLogged(world)).some(({ sums }) => lacksSome(sums)));
@@ -72,7 +71,7 @@ export function exerciseTraffic(open: OpenStore): void {
     }
   });
 
-  test("counts what a batch did by the time at which it happened", async (t) => {
+  test("traffic is counted by the minute of each change", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const times = [T0, T0 + MINUTE_MS - 1, T0 + MINUTE_MS, T0 + HOUR_MS];
 
@@ -96,7 +95,7 @@ export function exerciseTraffic(open: OpenStore): void {
     assert.deepEqual(await posted({ from: T0 + 1, to: T0 + HOUR_MS + 1 }), all.slice(1));
   });
 
-  test("folds minutes into hours in bounded steps, and keeps what was seen at most", async (t) => {
+  test("minutes become hours in bounded steps, and maxima are kept", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const minutes = 20 * 60;
     for (let minute = 0; minute < minutes; minute++) {
@@ -129,7 +128,7 @@ export function exerciseTraffic(open: OpenStore): void {
     );
   });
 
-  test("erases what was over before a time, so much in a step, and nothing else", async (t) => {
+  test("traffic before a time is erased in bounded steps", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const at of [0, 1, 2, 3]) {
       await seedDelivery(store, accountId, { dueAt: T0 + at * HOUR_MS });
@@ -169,9 +168,8 @@ export function exerciseTraffic(open: OpenStore): void {
   });
 }
 
-/** The part of the conformance suite that is about what waits, and for how long. */
 export function exerciseWaiting(open: OpenStore): void {
-  test("tells since when the task has waited that may run, not those that are to wait", async (t) => {
+  test("the oldest waiting time ignores delayed tasks", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const later = newTask({ startAt: T0 + 5000 });
     await store.insertTasks(newPost(ada, [later]));
@@ -188,7 +186,7 @@ export function exerciseWaiting(open: OpenStore): void {
     assert.deepEqual(await oldest(), [null, null, null]);
   });
 
-  test("the oldest waiting task is found among the first hundred that were delayed", async (t) => {
+  test("the oldest waiting time is found among the first hundred released tasks", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     const post = (startAt: number, count = 1) =>
@@ -209,7 +207,7 @@ export function exerciseWaiting(open: OpenStore): void {
     assert.equal(await store.findOldestWaiting(ada), T0 + 30_000);
   });
 
-  test("keeps of each step the most that was seen waiting for a runner, of accounts and of all", async (t) => {
+  test("the largest sampled queue of each minute is kept", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     await store.sampleQueues({ now: T0 });
     assert.deepEqual((await store.findTraffic({ scope: ada, ...EVER })).steps, []);
@@ -235,9 +233,8 @@ export function exerciseWaiting(open: OpenStore): void {
   });
 }
 
-/** The part of the conformance suite that is about the operator's list of accounts. */
 export function exerciseOverviews(open: OpenStore): void {
-  test("lists accounts by login, with their keys, counts and last day", async (t) => {
+  test("accounts are listed by login with their keys, counts and last day", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     for (const login of ["zoe", "bob_%", "eve"]) await seedAccount(store, login);
@@ -282,7 +279,7 @@ export function exerciseOverviews(open: OpenStore): void {
   });
 }
 
-/** What has been counted: by step, how long attempts took, by host, and all steps together. */
+/** Counts by step, durations of attempts, counts by host, and the sum of all steps. */
 interface Counted {
   readonly steps: Readonly<Record<number, Sums>>;
   readonly durations: Readonly<Record<string, number>>;
@@ -345,7 +342,7 @@ async function read(store: Store, scope: Scope): Promise<Counted> {
   return tally.end();
 }
 
-/** What is left of it when the tasks are erased: everything but what is given up or refused now. */
+/** The counts after the erasure of all tasks: without given up and refused deliveries. */
 function withoutUndelivered(counted: Counted): Counted {
   const hosts = Object.entries(counted.hosts).map(
     ([host, sums]) => [host, { ...sums, givenUp: 0, refused: 0 }] as const,

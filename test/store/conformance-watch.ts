@@ -21,23 +21,26 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** Whose changes a store tells who watches it, from now on; `take` gives them and forgets them. */
+/** Accounts of the notifications from now on; `take` returns and removes them. */
 function watch(store: Store): {
   readonly take: () => readonly number[];
   readonly stop: () => void;
 } {
   const told: number[] = [];
   const stop = store.watch(({ accounts }) => {
-    assert.equal(new Set(accounts).size, accounts.length, "an account is told once a time");
-    assert(accounts.length > 0, "nobody is told of nothing");
+    assert.equal(
+      new Set(accounts).size,
+      accounts.length,
+      "an account is named once a notification",
+    );
+    assert(accounts.length > 0, "a notification names an account");
     told.push(...accounts);
   });
   return { take: () => [...new Set(told.splice(0))].toSorted((a, b) => a - b), stop };
 }
 
-/** The part of the conformance suite that is about telling of changes. */
 export function exerciseWatch(open: OpenStore): void {
-  test("tells whose tasks changed, for every step of a task's life", async (t) => {
+  test("each step of a task notifies watchers of its account", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     await seedAccount(store, "bob");
@@ -68,7 +71,7 @@ export function exerciseWatch(open: OpenStore): void {
     assert.deepEqual(take(), [ada], "erased");
   });
 
-  test("a node is told of its own steps no type, lane or end, which it has in their answers", async (t) => {
+  test("a notification of the node's own writes has no types, lanes or ends", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     const told: Changes[] = [];
@@ -80,7 +83,7 @@ export function exerciseWatch(open: OpenStore): void {
     assert.deepEqual(told, [own, own, own]);
   });
 
-  test("tells nobody of what changes no task and no delivery", async (t) => {
+  test("a write without a changed task or delivery sends no notification", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     const { id } = await seedDelivery(store, ada);
@@ -95,7 +98,7 @@ export function exerciseWatch(open: OpenStore): void {
     assert.deepEqual(take(), []);
   });
 
-  test("tells everybody who watches, and nobody who has stopped", async (t) => {
+  test("all watchers are notified until they stop", async (t) => {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     const [one, other] = [watch(store), watch(store)];

@@ -13,9 +13,8 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that is about workers and their tokens. */
 export function exerciseWorkers(open: OpenStore): void {
-  test("knows a worker by its token's hash, and no other", async (t) => {
+  test("a worker is found by the hash of its token", async (t) => {
     const { store } = await open(t);
     const worker = newWorker({ name: "resizer", types: ["b", "a", "b c"] });
 
@@ -33,7 +32,7 @@ export function exerciseWorkers(open: OpenStore): void {
     assert.equal(await store.findWorkerHolder(""), null);
   });
 
-  test("keeps one active worker of a name; a revoked one leaves it to another", async (t) => {
+  test("a name has one active worker, and is free after a revocation", async (t) => {
     const { store } = await open(t);
     const [first, second, third] = [newWorker(), newWorker({ createdAt: T0 + 1 }), newWorker()];
 
@@ -48,7 +47,7 @@ export function exerciseWorkers(open: OpenStore): void {
     assert.equal((await store.findWorkerHolder(second.hash))?.isRevoked, false);
   });
 
-  test("revokes a worker at once, in the turn of its last request too", async (t) => {
+  test("a revocation is visible immediately, also in the turn of an earlier read", async (t) => {
     const { store } = await open(t);
     const worker = newWorker();
     await store.createWorker(worker);
@@ -56,7 +55,7 @@ export function exerciseWorkers(open: OpenStore): void {
     const before = store.findWorkerHolder(worker.hash);
     const revoked = store.revokeWorker({ name: "w", revokedAt: T0 + 5 });
 
-    // A server may answer the look after the change.
+    // PostgreSQL may run the read after the change.
     assert.equal((await before)?.name, "w");
     const { hash: _, ...shown } = worker;
     const workerId = (await store.findWorkerHolder(worker.hash))?.workerId;
@@ -65,7 +64,7 @@ export function exerciseWorkers(open: OpenStore): void {
     assert.equal((await store.findWorkerHolder(worker.hash))?.isRevoked, true);
   });
 
-  test("answers the worker of a name that was revoked last, with its first time, and null for an unknown one", async (t) => {
+  test("a second revocation returns the worker of the last one, with its time", async (t) => {
     const { store } = await open(t);
     for (const [i, lastFour] of ["aaaa", "bbbb"].entries()) {
       await store.createWorker(newWorker({ lastFour }));
@@ -80,7 +79,7 @@ export function exerciseWorkers(open: OpenStore): void {
     assert.equal(await store.revokeWorker({ name: "W", revokedAt: T0 }), null);
   });
 
-  test("lists workers by name, of revoked ones the newest first, with the leases that they hold", async (t) => {
+  test("workers are listed by name, revoked workers newest first, with their leases", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const lastFour of ["old1", "old2"]) {
       await store.createWorker(newWorker({ name: "b", lastFour }));
@@ -108,7 +107,7 @@ export function exerciseWorkers(open: OpenStore): void {
     assert.deepEqual(listed[0]?.types, ["echo"]);
   });
 
-  test("notes when workers were last heard, never back to an earlier time", async (t) => {
+  test("the last request of a worker never goes back", async (t) => {
     const { store } = await open(t);
     const [a, b] = [await seedWorker(store, "a"), await seedWorker(store, "b")];
     const seen = async () => pluck(await store.listWorkers(), "lastSeenAt");

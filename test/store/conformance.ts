@@ -137,7 +137,7 @@ export function exerciseStore(
 }
 
 function exerciseUpkeep(open: OpenStore): void {
-  test("erases what has expired with its deliveries, and nothing else", async (t) => {
+  test("expired tasks are erased with their deliveries, no others", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const expiresAt = T0 + 1000 + RETENTION_MS;
     const old = await seedDelivery(store, accountId);
@@ -170,7 +170,7 @@ function exerciseUpkeep(open: OpenStore): void {
     assert.equal((await store.listKeys("ada"))?.length, 1);
   });
 
-  test("erases no more than asked for, what expired first before the rest", async (t) => {
+  test("tasks that expired first are erased first, up to the limit", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const refused = [5, 1, 4, 2, 3].map((order) => ({ order, task: newRefusedTask() }));
     for (const { order, task } of refused) {
@@ -195,8 +195,8 @@ function exerciseUpkeep(open: OpenStore): void {
     assert.equal((await store.eraseExpired({ now: T0 + 9, max: 2 })).looked, 0);
   });
 
-  // What is erased is overwritten: a hundred large tasks at once kept everybody waiting for seconds.
-  test("erases few large tasks and kept answers in one step, but one at least", async (t) => {
+  // Erased pages are overwritten: a hundred large tasks in one step took seconds.
+  test("one step erases few large tasks or stored responses, at least one", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const megabytes = [1, 3, 1, 0.5, 0.1];
     for (const size of megabytes) {
@@ -223,7 +223,7 @@ function exerciseUpkeep(open: OpenStore): void {
     assert.deepEqual(answers, [1, 1, 3, 0]);
   });
 
-  test("tells how much of its space is data, without what erased tasks left", async (t) => {
+  test("the used bytes do not include erased tasks", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const empty = await store.usedBytes();
     const tasks = [1, 2, 3].map(() =>
@@ -243,7 +243,7 @@ function exerciseUpkeep(open: OpenStore): void {
 }
 
 function exerciseWhole(open: OpenStore): void {
-  test("keeps its promises to 200 callers at once", async (t) => {
+  test("200 concurrent callers start each task and each attempt once", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const claimed: number[] = [];
     const sent: number[] = [];
@@ -275,7 +275,7 @@ function exerciseWhole(open: OpenStore): void {
     assert.equal((await store.listReady(taskQuery(accountId, { limit: 1000 }))).tasks.length, 200);
   });
 
-  test("has everything again that it acknowledged when it is opened again", async (t) => {
+  test("a reopened store has all acknowledged data", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const [queued, delayed] = [newTask(), newTask({ startAt: T0 + 99_000 })];
     const sent = await seedDelivery(store, accountId);
@@ -302,7 +302,7 @@ function exerciseWhole(open: OpenStore): void {
     assert.equal(before.inFlight.length, 1);
   });
 
-  test("finishes what was asked for before it closes, and may be closed twice", async (t) => {
+  test("a close finishes earlier writes and may be repeated", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const tasks = Array.from({ length: 300 }, () => newTask());
     const posts = tasks.map((task) => store.insertTasks(newPost(accountId, [task])));
@@ -315,7 +315,7 @@ function exerciseWhole(open: OpenStore): void {
     await store.close();
   });
 
-  test("refuses a write as closed from the moment it is asked to close", async (t) => {
+  test("a write after the begin of a close is refused", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const [early, late] = [newTask(), newTask()];
 

@@ -26,7 +26,7 @@ function setUmask(t: TestContext): void {
   t.after(() => process.umask(umask));
 }
 
-test("syncs every commit, checks references and gives space back, and says so when asked", (t) => {
+test("a connection has the settings for durability, references and space", (t) => {
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   const read = (name: string): unknown => connection.pragma(name, { simple: true });
@@ -47,7 +47,7 @@ test("a statement keeps what looks like a parameter in a literal or a comment", 
   assert.deepEqual(select.get({ a: "x" }), { text: "it's a@b?", "c?": "x" });
 });
 
-test("lets a reader read and nothing else", (t) => {
+test("a reader cannot write", (t) => {
   const file = newDatabaseFile(t);
   const writer = openWriter(file);
   t.after(() => writer.close());
@@ -60,7 +60,7 @@ test("lets a reader read and nothing else", (t) => {
   assert.throws(() => openReader(`${file}.none`), /cannot open the database/);
 });
 
-test("makes files that only their owner can read", async (t) => {
+test("database files are readable only by their owner", async (t) => {
   setUmask(t);
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file, writer: "thread" });
@@ -71,7 +71,7 @@ test("makes files that only their owner can read", async (t) => {
   assert.deepEqual(modes.sort(), [" 600", "-shm 600", "-wal 600"]);
 });
 
-test("takes the file away from others that were given it by a copy or a restore", (t) => {
+test("an opened copy becomes readable only by its owner", (t) => {
   setUmask(t);
   const file = newDatabaseFile(t);
   openWriter(file).close();
@@ -89,7 +89,7 @@ const foreign = [
   ["an application id", "PRAGMA application_id = 7", /database of another program/],
 ] as const;
 for (const [what, sql, message] of foreign) {
-  test(`refuses a database of another program, known by ${what}, and leaves it as it was`, async (t) => {
+  test(`a database of another program, found by ${what}, is refused unchanged`, async (t) => {
     setUmask(t);
     const file = newDatabaseFile(t);
     const other = new Database(file);
@@ -102,7 +102,7 @@ for (const [what, sql, message] of foreign) {
 
 const texts = { short: "hello\n", long: "This is a diary.\n".repeat(1000) };
 for (const [length, text] of Object.entries(texts)) {
-  test(`refuses a ${length} file that is no database, and leaves it as it was`, async (t) => {
+  test(`a ${length} file of another format is refused unchanged`, async (t) => {
     setUmask(t);
     const file = newDatabaseFile(t);
     writeFileSync(file, text);
@@ -124,7 +124,7 @@ async function assertLeftAlone(file: string, message: RegExp): Promise<void> {
   assert.equal(modeOf(file), mode, "its mode has changed");
 }
 
-test("refuses a folder and a path without a folder with a message that names them", (t) => {
+test("the refusal of a folder or a missing folder names the path", (t) => {
   const folder = dirname(newDatabaseFile(t));
 
   for (const file of [folder, join(folder, "none", "test.db")]) {
@@ -135,9 +135,9 @@ test("refuses a folder and a path without a folder with a message that names the
   }
 });
 
-// The daemon and a command of the operator may both find that there is no file yet. Many rounds, because
-// the moments in which they can be in each other's way are short.
-test("lets several writers make one new file at the same time", async (t) => {
+// The daemon and a command of the operator may both create the file. Many rounds, because
+// the moments of a conflict are short.
+test("several writers create one new file concurrently", async (t) => {
   const file = newDatabaseFile(t);
   const threads = Array.from({ length: 3 }, () => {
     const thread = new Worker(new URL("./opening-thread.ts", import.meta.url));
@@ -157,8 +157,8 @@ test("lets several writers make one new file at the same time", async (t) => {
   }
 });
 
-// SQLite would, for the value of each parameter that may decide on the plan, and that is most of what a look-up costs.
-test("a statement is compiled once: the planner is kept from looking at what it is run with", (t) => {
+// SQLite compiles again if a parameter may change the plan, which is most of the cost of a look-up.
+test("a statement is compiled once: its plan does not depend on its parameters", (t) => {
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   connection.exec(schemaSql);

@@ -68,10 +68,10 @@ function newRandom(seed: number): (below: number) => number {
   };
 }
 
-test("a page that is zeroed is found, whichever it is", async (t) => {
+test("a zeroed page is found at the start or by a check", async (t) => {
   const content = await newContent(t);
   const [pages, random] = [content.length / PAGE, newRandom(7)];
-  // Page 2 says whose pages the others are.
+  // Page 2 has the owners of the other pages.
   const chosen = [0, 1, ...Array.from({ length: 20 }, () => random(pages))];
   for (const page of chosen) {
     const damaged = Buffer.from(content).fill(0, page * PAGE, (page + 1) * PAGE);
@@ -79,7 +79,7 @@ test("a page that is zeroed is found, whichever it is", async (t) => {
   }
 });
 
-test("a sound file is found sound, also while it is written, and its thread ends with the check", async (t) => {
+test("a check of an undamaged file finds no damage, also during writes", async (t) => {
   assert.equal(await verdictOn(t, await newContent(t)), "never");
   const store = await openTestStore(t, { writer: "thread" });
   const accountId = await seedAccount(store);
@@ -98,7 +98,7 @@ for (const [what, meet] of [
   ["long read", (store: Store) => store.listAccountOverviews(PAGE_OF_ACCOUNTS)],
   ["write", (store: Store) => store.createAccount(newAccount({ login: "bob" }))],
 ] as const) {
-  test(`damage that a ${what} comes upon ends all acknowledging, and says what to do`, async (t) => {
+  test(`damage found by a ${what} ends all acknowledgements`, async (t) => {
     const file = newDatabaseFile(t);
     await (await openTestStore(t, { file })).close();
     const before = new Database(file, { readonly: true });

@@ -5,7 +5,7 @@ import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
 import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 
-/** A writer thread that commits its first batch and ends before it says so. */
+/** A writer thread that commits its first batch and ends before its reply. */
 
 const port = parentPort;
 if (port === null) throw new Error("dying-writer-thread.ts runs as a worker thread only");

@@ -15,7 +15,7 @@ function largeFile(t: TestContext): string {
   return file;
 }
 
-/** Says at each question what is left of the file, and never hurries. */
+/** Records the size and the name of the file at each call, and never hurries. */
 function watching(file: string, t: TestContext) {
   const descriptor = openSync(file, "r");
   t.after(() => closeSync(descriptor));
@@ -27,7 +27,7 @@ function watching(file: string, t: TestContext) {
   return { seen, isHurried, descriptor };
 }
 
-test("a removed file has no name at once, and gives its room back in steps of 8 MiB", async (t) => {
+test("a removed file loses its name immediately and its space in steps of 8 MiB", async (t) => {
   const file = largeFile(t);
   const { seen, isHurried } = watching(file, t);
   await removeGradually(file, isHurried);
@@ -38,7 +38,7 @@ test("a removed file has no name at once, and gives its room back in steps of 8 
   assert.equal(existsSync(file), false);
 });
 
-test("whoever has no time leaves the rest to the kernel", async (t) => {
+test("a hurried removal leaves the rest to the kernel", async (t) => {
   const file = largeFile(t);
   const { descriptor } = watching(file, t);
   await removeGradually(file, () => true);
@@ -46,7 +46,7 @@ test("whoever has no time leaves the rest to the kernel", async (t) => {
   assert.equal(fstatSync(descriptor).size, BYTES);
 });
 
-test("a file that has another name keeps all of its bytes under it", async (t) => {
+test("a file with a second name keeps its bytes", async (t) => {
   const file = largeFile(t);
   linkSync(file, `${file}.linked`);
   await removeGradually(file, () => false);
@@ -55,18 +55,18 @@ test("a file that has another name keeps all of its bytes under it", async (t) =
   assert.equal(readFileSync(`${file}.linked`).at(-1), 1);
 });
 
-test("a file that may not be written to is removed all the same", async (t) => {
+test("a read-only file is removed", async (t) => {
   const file = largeFile(t);
   chmodSync(file, 0o400);
   await removeGradually(file, () => false);
   assert.equal(existsSync(file), false);
 });
 
-test("a file that is not there is removed", async (t) => {
+test("the removal of a missing file succeeds", async (t) => {
   await removeGradually(join(tempFolder(t), "none"), () => false);
 });
 
-test("a folder is refused, and what is in it stays", async (t) => {
+test("the removal of a folder is refused", async (t) => {
   const folder = join(tempFolder(t), "copy.db");
   mkdirSync(folder);
   writeFileSync(join(folder, "kept"), "");

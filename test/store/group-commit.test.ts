@@ -42,21 +42,21 @@ class FakeTransport implements BatchTransport {
     return this.#waiting.length;
   }
 
-  /** Answers the oldest batch that waits. */
+  /** Replies to the oldest waiting batch. */
   reply(reply: BatchReply): void {
     const resolve = this.#waiting.shift();
     assert(resolve !== undefined, "no batch waits for a reply");
     resolve(reply);
   }
 
-  /** Answers the oldest batch that waits: committed, each operation with its own id. */
+  /** Replies to the oldest waiting batch: committed, each operation with its own id. */
   commit(): void {
     const batch = this.batches[this.batches.length - this.#waiting.length] ?? [];
     this.reply(committed(...batch.map(idOf)));
   }
 }
 
-/** Answers every batch until all that was submitted is settled. */
+/** Replies to each batch until all operations are settled. */
 async function answerAll<Value>(
   transport: FakeTransport,
   { all, answer }: { readonly all: readonly Promise<Value>[]; readonly answer?: BatchReply },

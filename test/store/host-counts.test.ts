@@ -6,10 +6,10 @@ import { openWriter, type Connection } from "../../src/store/sqlite/machine/conn
 import { longReads } from "../../src/store/sqlite/reads.ts";
 import { newDatabaseFile, pluck } from "../helpers/store.ts";
 
-// More than may be read at once.
+// More than one read may return.
 const MANY = 20_500;
 
-/** A file in which the deliveries of ada to a host have failed, and those of bob to very many. */
+/** Deliveries of ada to one host and of bob to very many hosts have failed. */
 function seedMany(t: TestContext): Connection {
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
@@ -22,14 +22,14 @@ function seedMany(t: TestContext): Connection {
   return connection;
 }
 
-test("every failure of a host is counted, however many there are; that there are too many hosts is told", (t) => {
+test("all failures of a host are counted, and a list with too many hosts reports more", (t) => {
   const { listHostTraffic } = longReads(seedMany(t));
   const read = (scope: number | null) => {
     const { hosts, hasMore } = listHostTraffic({ scope, since: 0, limit: 1 });
     return { hosts: pluck(hosts, "host", "givenUp"), hasMore };
   };
 
-  // Who has few hosts is not hidden by who has many.
+  // An account with few hosts is not hidden by an account with many.
   assert.deepEqual(read(1), { hosts: [["1.example", MANY]], hasMore: false });
   assert.deepEqual(read(null), { hosts: [["1.example", MANY]], hasMore: true });
   assert.equal(read(2).hasMore, true);

@@ -6,25 +6,25 @@ import { test, type TestContext } from "node:test";
 
 import { newDatabaseFile, openTestStore, pluck } from "../helpers/store.ts";
 
-/** What the kernel is made to answer to a process that serves a store, by strace; skipped where that may not be. */
+/** Faults of the kernel for a process that serves a store, by strace; skipped if strace may not attach. */
 
 interface Fault {
-  /** The calls that fail, as strace lists them. */
+  /** The failing calls, in strace's format. */
   readonly calls: string;
   /** On which of the store's files: its name's end. */
   readonly path?: "-wal" | "-shm";
-  /** What they fail with, and when, as strace's `inject` has it. */
+  /** The fault and its time, in the format of strace's `inject`. */
   readonly inject: string;
 }
 
 // After a failed fsync the kernel may drop what it could not write and report the next fsync as done.
-test("acknowledges nothing after a failed fsync, although a later one would succeed", async (t) => {
+test("no write is acknowledged after a failed fsync", async (t) => {
   const store = await startTracedStore(t);
   await store.say("before");
   const tracer = await store.trace({ calls: "fsync,fdatasync", inject: "error=EIO:when=1" });
   if (tracer.failure !== null) return t.skip(tracer.failure);
 
-  // The page cache has it, the disk may not, and the next start takes what it finds.
+  // The page cache has the first write, the disk may not have it.
   assert.equal(await store.say("first"), "StoreError unknown");
   assert.equal(await store.say("second"), "StoreError failed");
   assert.equal(await store.say("third"), "StoreError failed");
@@ -51,7 +51,7 @@ for (const error of ["ENOSPC", "EIO"]) {
 }
 
 // COMMIT asks for room in the WAL's index when the batch is on disk, and valid, already.
-test("a batch that was refused for want of room in the WAL's index is not there after a kill", async (t) => {
+test("a batch refused for a full WAL index is gone after a kill", async (t) => {
   const store = await startTracedStore(t);
   await store.say("before");
   const tracer = await store.trace({ calls: WRITES, path: "-shm", inject: "error=ENOSPC" });
@@ -81,7 +81,7 @@ async function startTracedStore(t: TestContext) {
       return next();
     },
     trace: (fault: Fault) => trace(t, { child, file, fault }),
-    /** What another process finds in the file. */
+    /** The content of the file for another process. */
     async foundAfterKill() {
       const exited = once(child, "exit");
       child.kill("SIGKILL");
@@ -114,7 +114,7 @@ async function trace(t: TestContext, { child, file, fault }: Traced) {
   });
   t.after(() => tracer.kill("SIGKILL"));
   const exited = once(tracer, "exit");
-  // Read to its end: with nobody to take its words strace would end, and its faults with it.
+  // Read to its end: without a reader strace ends, and its faults with it.
   const said = new Promise<string>((resolve) => {
     let text = "";
     tracer.stderr.on("data", (chunk) => {
@@ -129,7 +129,7 @@ async function trace(t: TestContext, { child, file, fault }: Traced) {
   }
   return {
     failure: null,
-    /** Lets go of the process, which goes on without faults. */
+    /** Detaches from the process, which continues without faults. */
     async end(): Promise<void> {
       tracer.kill("SIGINT");
       await exited;

@@ -16,7 +16,7 @@ import { newDatabaseFile } from "../helpers/store.ts";
 
 interface LockProcess {
   readonly pid: number;
-  /** What it said of its try. */
+  /** Its outcome. */
   readonly said: string;
   /** Kills it as the kernel or an operator in a hurry would. */
   kill(): Promise<void>;
@@ -60,7 +60,7 @@ function refusalOf(file: string): InstanceLockError {
   throw new Error("the lock was given");
 }
 
-test("refuses a second process and names the first with its URL, until that one is killed", async (t) => {
+test("a second process is refused with the pid and URL of the first until the first is killed", async (t) => {
   const file = newDatabaseFile(t);
   const url = "http://127.0.0.1:8089/";
   const holder = await startLockProcess(t, file, { url });
@@ -77,7 +77,7 @@ test("refuses a second process and names the first with its URL, until that one 
   assert.deepEqual(readHolder(file), { pid: process.pid, url: null });
 });
 
-test("keeps the lock over an announcement, and over a second one", (t) => {
+test("an announcement keeps the lock", (t) => {
   const file = newDatabaseFile(t);
   const lock = acquire(t, file);
 
@@ -89,7 +89,7 @@ test("keeps the lock over an announcement, and over a second one", (t) => {
 });
 
 // `health --wait` asks for the holder again and again while the daemon starts.
-test("is not taken for held because somebody reads the holder's name", async (t) => {
+test("a read of the holder's name does not block the lock", async (t) => {
   const file = newDatabaseFile(t);
   const lock = acquire(t, file);
   const script = `
@@ -110,7 +110,7 @@ test("is not taken for held because somebody reads the holder's name", async (t)
   if (child.exitCode === null) await once(child, "exit");
 });
 
-test("is free again once it was released, and then its holder's name means nothing", (t) => {
+test("a released lock is free, and the next holder replaces the name", (t) => {
   const file = newDatabaseFile(t);
   const first = InstanceLock.acquire(file);
   first.announce("http://127.0.0.1:1/");
@@ -123,7 +123,7 @@ test("is free again once it was released, and then its holder's name means nothi
 });
 
 // A collected connection is closed, and its lock with it.
-test("is held as long as the process lives, also when nobody keeps the lock object", async (t) => {
+test("the lock survives the garbage collection of its object", async (t) => {
   const file = newDatabaseFile(t);
   setFlagsFromString("--expose-gc");
   const collectGarbage: unknown = runInNewContext("gc");
@@ -143,7 +143,7 @@ function acquireAndForget(file: string): void {
   InstanceLock.acquire(file);
 }
 
-test("names nobody where there is no lock file, or one that nobody finished", (t) => {
+test("a missing or unfinished lock file names no holder", (t) => {
   const file = newDatabaseFile(t);
   assert.equal(readHolder(file), null);
 
@@ -154,7 +154,7 @@ test("names nobody where there is no lock file, or one that nobody finished", (t
   assert.equal(readHolder(file)?.pid, process.pid);
 });
 
-test("makes a lock file that only its owner can read", (t) => {
+test("the lock file is readable only by its owner", (t) => {
   const umask = process.umask(0o022);
   t.after(() => process.umask(umask));
   const file = newDatabaseFile(t);
@@ -164,7 +164,7 @@ test("makes a lock file that only its owner can read", (t) => {
   assert.equal((statSync(`${file}.lock`).mode & 0o777).toString(8), "600");
 });
 
-test("refuses a second process that names the file by a symbolic link", async (t) => {
+test("a symbolic link to the file has the same lock", async (t) => {
   const file = newDatabaseFile(t);
   writeFileSync(file, "");
   const link = `${file}.link`;
@@ -175,7 +175,7 @@ test("refuses a second process that names the file by a symbolic link", async (t
   assert.equal(readHolder(link)?.pid, first.pid);
 });
 
-test("refuses a lock file that is a link, and makes no file where the link leads", (t) => {
+test("a lock file that is a link is refused, and its target is not created", (t) => {
   const file = newDatabaseFile(t);
   const target = `${file}.elsewhere`;
   symlinkSync(target, `${file}.lock`);

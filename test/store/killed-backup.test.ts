@@ -65,7 +65,7 @@ async function newPair(
   return { database, copy };
 }
 
-test("a backup that is killed at any point leaves the old copy or a whole new one, and nothing for the next", async (t) => {
+test("a backup killed at any point leaves the old or the new copy, and no other file", async (t) => {
   const { database, copy } = await newPair(t);
   const old = checkCopy(copy).sha256;
   const folder = `${database}.killed`;
@@ -92,7 +92,7 @@ test("a backup that is killed at any point leaves the old copy or a whole new on
   assert(n > 10);
 });
 
-test("a restore that is killed at any point leaves the old database whole, and can be done again", async (t) => {
+test("a restore killed at any point leaves the old database whole and can be repeated", async (t) => {
   const { database, copy } = await newPair(t);
   const seen = new Set<string>();
   let n = 1;
@@ -104,7 +104,7 @@ test("a restore that is killed at any point leaves the old database whole, and c
     isDone = await isDoneBefore(n, { step: "restore", database: file, copy });
 
     const aside = `${file}.replaced-20300131T090000Z`;
-    // Whoever starts the daemon again must not find an empty database.
+    // The next start of the daemon must not find an empty database.
     if (!existsSync(file)) assert.throws(() => refuseDamagedFile(file), /a restore was broken off/);
     seen.add(existsSync(file) ? (await loginsIn(file)).join() : "set aside");
     const kept = existsSync(aside) ? aside : file;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { Loop } from "../../src/store/loop.ts";
 
-/** A loop whose rounds end when they are told to, and what it did. */
+/** A loop whose rounds the test ends, and its failures. */
 function newLoop() {
   const rounds: PromiseWithResolvers<void>[] = [];
   const failures: unknown[] = [];
@@ -22,7 +22,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test("a loop that is woken during a round does one more after it, however often it was woken", async () => {
+test("wakes during a round cause one more round", async () => {
   const { loop, rounds } = newLoop();
   assert.equal(loop.isIdle(), true);
   for (let i = 0; i < 3; i++) loop.wake();
@@ -36,7 +36,7 @@ test("a loop that is woken during a round does one more after it, however often 
   assert.deepEqual([rounds.length, loop.isIdle()], [2, true]);
 });
 
-test("who waits until a loop is quiet waits for the round that follows the one under way, too", async () => {
+test("a quiet loop has ended the current round and the next one", async () => {
   const { loop, rounds } = newLoop();
   loop.wake();
   loop.wake();
@@ -52,7 +52,7 @@ test("who waits until a loop is quiet waits for the round that follows the one u
 });
 
 for (const word of ["drain", "abort"] as const) {
-  test(`a loop that was told to ${word} lets its round end and begins no other`, async () => {
+  test(`${word} lets the current round end and begins no other`, async () => {
     const { loop, rounds } = newLoop();
     loop.wake();
     loop.wake();
@@ -66,7 +66,7 @@ for (const word of ["drain", "abort"] as const) {
     assert.deepEqual([rounds.length, loop.isIdle()], [1, true]);
   });
 
-  test(`a loop that was told to ${word} before it was ever woken does nothing`, async () => {
+  test(`${word} before the first wake prevents all rounds`, async () => {
     const { loop, rounds } = newLoop();
     loop[word]();
     loop.wake();
@@ -75,7 +75,7 @@ for (const word of ["drain", "abort"] as const) {
   });
 }
 
-test("what a round fails by is handed on, and the next wake begins another one", async () => {
+test("the error of a round is passed on, and the next wake begins a round", async () => {
   const { loop, rounds, failures } = newLoop();
   loop.wake();
   rounds[0]?.reject(new TypeError("a bug"));

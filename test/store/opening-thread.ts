@@ -4,7 +4,7 @@ import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
 import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
 
 /**
- * A thread that opens database files for a test: each one that it is told, for writing, as the daemon and the
+ * A thread that opens database files for writing, as the daemon and the
  * admin commands do. It answers `opened`, or why it could not.
  */
 

@@ -53,7 +53,7 @@ async function newPlainUser(url: string): Promise<string> {
 }
 
 describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
-  test("names the session, or the prepared transaction, that keeps the oldest snapshot, and its age", async (t) => {
+  test("the health has the session or prepared transaction with the oldest snapshot, and its age", async (t) => {
     const { url } = await startPostgres(t, { settings: { max_prepared_transactions: 1 } });
     const store = await openNode(t, url);
     const session = await openSession(t, url);
@@ -84,7 +84,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
     await untilHealth(store, ({ oldestSnapshot }) => oldestSnapshot?.name !== "two phases");
   });
 
-  test("counts the sessions of all clients, and the dead rows of the queue", async (t) => {
+  test("the health counts the sessions of all clients and the dead rows of the queue", async (t) => {
     const { url } = await startPostgres(t, { settings: { autovacuum: "off" } });
     const store = await openNode(t, url);
     const { connections } = await healthOf(store);
@@ -101,7 +101,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(deadRows.outbox, 0);
   });
 
-  test("can be read without any right on the server: what is hidden is null, and ages are learnt", async (t) => {
+  test("the health is read without any right on the server, hidden fields are null", async (t) => {
     const { url } = await startPostgres(t);
     const store = await openNode(t, await newPlainUser(url));
     await takeSnapshot(await openSession(t, url));
@@ -118,7 +118,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
 });
 
 describe("the health of a database with a standby", { skip: reasonToSkipStandby() }, () => {
-  test("tells who follows, how far behind, and whether commits wait for it", async (t) => {
+  test("the health has the standbys with their lag and whether commits wait for them", async (t) => {
     const primary = await startPostgres(t);
     const store = await openNode(t, primary.url);
     const plain = await openNode(t, await newPlainUser(primary.url));
@@ -147,7 +147,7 @@ describe("the health of a database with a standby", { skip: reasonToSkipStandby(
     );
   });
 
-  test("names the slot of a standby whose readers keep a snapshot, and learns its age", async (t) => {
+  test("the health names the slot of a standby that keeps the oldest snapshot", async (t) => {
     const primary = await startPostgres(t);
     const store = await openNode(t, primary.url);
     const settings = { hot_standby_feedback: "on", wal_receiver_status_interval: 1 };

@@ -17,7 +17,7 @@ import {
   webhook,
 } from "../helpers/store.ts";
 
-/** What random steps have made so far. */
+/** The results of the random steps so far. */
 export interface World {
   readonly store: Store;
   readonly accounts: readonly number[];
@@ -28,13 +28,13 @@ export interface World {
 
 export const HOSTS = ["a.example", "b.example"] as const;
 
-/** How long deliveries wait between attempts; after the last of these they are given up. */
+/** The waits between attempts; after the last wait a delivery is given up. */
 export const WAITS_MS = [1000, 2000];
 
 // Behind everything else, so that all attempts are due.
 const SENT_AT = T0 + 10 * 3600_000;
 
-// So many of the last are what something happens to: most of those before have ended.
+// Steps choose among the last items: most earlier items have ended.
 const RECENT = 6;
 
 /** The idempotency key of a task that was posted again. */
@@ -47,7 +47,7 @@ const OUTCOMES: readonly AttemptOutcome[] = [
   ...(["failed", "timed_out", "failed", "failed"] as const),
 ];
 
-/** Everything that happens to tasks and deliveries; `pick` chooses what it is done to, and when. */
+/** The writes to tasks and deliveries; `pick` chooses the object and the time. */
 const STEPS = {
   async post({ store, accounts, ids }, pick) {
     const accountId = chosen(accounts, pick);
@@ -60,7 +60,7 @@ const STEPS = {
     await store.insertTasks(newPost(accountId, accepted, { refused, createdAt }));
     ids.push(...accepted.map(({ id }) => ({ accountId, id })));
   },
-  // Taken in once, answered twice.
+  // Stored once, replied twice.
   async postAgain({ store, accounts, ids }, pick) {
     const accountId = chosen(accounts, pick);
     const [task, twin] = [newTask(), newTask()];
@@ -172,7 +172,7 @@ const REASONS = { broken: /BLOB|out of range/, twin: /unique/i, nothing: /nothin
 /** Every reason for which steps of a long life were rejected. */
 export const ALL_REASONS: ReadonlySet<string> = new Set(Object.keys(REASONS));
 
-/** Steps of one round are asked for at once, so that they share batches. Answers why some were rejected. */
+/** Steps of one round run concurrently and share batches. Returns the reasons of rejected steps. */
 export async function liveRound(
   world: World,
   round: readonly { readonly kind: Step; readonly pick: number }[],

@@ -29,7 +29,7 @@ function startTurns() {
   };
 }
 
-test("whoever asks for one read waits for one of each other owner, however many those ask for", async () => {
+test("a read waits for at most one read of each other owner", async () => {
   const { ask, end, begun } = startTurns();
   const all = [1, 1, 1, 1, 1, 1, 2, 2, 2, "three", null].map((owner) => ask(owner));
   assert.deepEqual(begun, [1, 1]);
@@ -40,7 +40,7 @@ test("whoever asks for one read waits for one of each other owner, however many 
   assert.deepEqual(begun, [1, 1, 1, 2, "three", null, 1, 2, 1, 2, 1]);
 });
 
-test("the event loop goes round between reads, though each is answered at once", async () => {
+test("the event loop turns between reads that settle immediately", async () => {
   const turns = new ReadTurns();
   let ended = 0;
   const all = Array.from({ length: 10 }, () =>
@@ -55,7 +55,7 @@ test("the event loop goes round between reads, though each is answered at once",
   await Promise.all(all);
 });
 
-test("a read that fails gives its turn to the next, and nothing is left behind", async () => {
+test("a failed read passes its turn on", async () => {
   const turns = new ReadTurns();
   const fail = (): Promise<never> => Promise.reject(new Error("broken"));
   const failed = [1, 2, 3, 4].map((owner) => assert.rejects(turns.take(owner, fail), /broken/));
@@ -68,7 +68,7 @@ test("a read that fails gives its turn to the next, and nothing is left behind",
   await turns.idle();
 });
 
-test("one owner has a thousand reads in line and no more; others are taken in", async () => {
+test("the limit of waiting reads is a thousand for each owner", async () => {
   const { turns, ask, end } = startTurns();
   const all = Array.from({ length: 1002 }, () => ask(1));
   await assert.rejects(ask(1), { name: "StoreError", kind: "overloaded" });
@@ -80,7 +80,7 @@ test("one owner has a thousand reads in line and no more; others are taken in", 
   await turns.idle();
 });
 
-test("an account that searches without end holds up nobody else's pages", async (t) => {
+test("endless searches of one account do not delay other accounts", async (t) => {
   const store = await openTestStore(t, { writer: "thread" });
   const [busy, other] = [await seedAccount(store, "busy"), await seedAccount(store, "other")];
   const within = { limit: 1, after: null };

@@ -19,12 +19,12 @@ function turnOf(accountId: number): ListTurn {
   return { ...taskQuery(accountId), examineMax: 100, turnMax: 100, bytesLeft: null };
 }
 
-test("a lost thread rejects all that it was asked, and the next read starts another", async (t) => {
+test("a lost thread rejects its reads, and the next read starts another thread", async (t) => {
   const file = newDatabaseFile(t);
   const reader = newThreadReader({ file });
   t.after(() => reader.close());
 
-  // There is no file yet: the thread ends as soon as it has begun.
+  // The file does not exist yet: the thread ends immediately.
   const lost = [1, 2].map((accountId) => reader.read("listTasks", turnOf(accountId)));
   for (const read of lost) {
     await assert.rejects(read, (error: Error) => {
@@ -40,7 +40,7 @@ test("a lost thread rejects all that it was asked, and the next read starts anot
   assert.deepEqual(pluck(tasks, "id"), [task.id]);
 });
 
-test("a read that is a bug rejects as itself, and the thread goes on", async (t) => {
+test("a read that throws rejects alone, and the thread continues", async (t) => {
   const file = newDatabaseFile(t);
   await openTestStore(t, { file });
   const reader = newThreadReader({ file });
@@ -61,7 +61,7 @@ test("a reader may be closed before its first read, after a lost one, and twice"
   await reader.close();
 });
 
-test("a store that is closed answers the lists it was asked for before, and no other", async (t) => {
+test("a closing store returns the earlier lists and rejects later ones", async (t) => {
   const store = await openTestStore(t, { writer: "thread" });
   const accountId = await seedAccount(store);
   await store.insertTasks(newPost(accountId, [newTask()]));
@@ -74,8 +74,8 @@ test("a store that is closed answers the lists it was asked for before, and no o
   await closed;
 });
 
-// An answer from a thread comes with a later turn of the event loop; one from here would come in this turn.
-test("a store with a writer thread lists tasks in a thread, and reads the rest at once", async (t) => {
+// A reply of a thread arrives in a later turn of the event loop.
+test("a store with a writer thread lists tasks in a thread and reads single tasks directly", async (t) => {
   const store = await openTestStore(t, { writer: "thread" });
   const accountId = await seedAccount(store);
   let isListed = false;

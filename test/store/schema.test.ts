@@ -17,7 +17,7 @@ function tables(connection: Connection): readonly unknown[] {
   return connection.prepare(sql).pluck().all();
 }
 
-test("gives a new file the whole schema and its version", async (t) => {
+test("a new file has the whole schema and its version", async (t) => {
   const file = newDatabaseFile(t);
   await openTestStore(t, { file });
   const connection = new Database(file, { readonly: true });
@@ -27,7 +27,7 @@ test("gives a new file the whole schema and its version", async (t) => {
   assert.ok(tables(connection).length > 20);
 });
 
-test("refuses a file that is newer than the program, and leaves what is in it", async (t) => {
+test("a file of a newer version is refused unchanged", async (t) => {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file });
   await store.createAccount(newAccount());
@@ -51,7 +51,7 @@ test("refuses a file that is newer than the program, and leaves what is in it", 
   assert.deepEqual(logins, ["ada"]);
 });
 
-test("refuses a file of a version before 0.1.0, and leaves it as it is", async (t) => {
+test("a file from before 0.1.0 is refused unchanged", async (t) => {
   const file = newDatabaseFile(t);
   const connection = openWriter(file);
   t.after(() => connection.close());
@@ -79,7 +79,7 @@ function openNew(t: TestContext): Connection {
 
 const ENTRY = "INSERT INTO audit (at, actor_kind, action) VALUES (1, 'user', 'key.created')";
 
-test("an entry of the audit is never changed, and the oldest is erased first", (t) => {
+test("an audit entry is never changed, and the oldest is erased first", (t) => {
   const connection = openNew(t);
   for (let i = 0; i < 4; i++) connection.exec(ENTRY);
 

@@ -27,7 +27,7 @@ import {
   webhook,
 } from "../helpers/store.ts";
 
-test("an erased task leaves no row behind in any table", async (t) => {
+test("an erased task leaves no row in any table", async (t) => {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file });
   const accountId = await seedAccount(store);
@@ -61,7 +61,7 @@ test("an erased task leaves no row behind in any table", async (t) => {
   assert.deepEqual(connection.pragma("integrity_check", { simple: true }), "ok");
 });
 
-test("an erased text is in none of the files that a closed store leaves", async (t) => {
+test("an erased text is in no file of a closed store", async (t) => {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file });
   const accountId = await seedAccount(store);
@@ -79,7 +79,7 @@ test("an erased text is in none of the files that a closed store leaves", async 
 });
 
 for (const writer of ["thread", "inline"] as const) {
-  // Whoever stops the daemon and copies this file has copied everything.
+  // A copy of this file after a stop is complete.
   test(`a closed store has everything in its one file (${writer})`, async (t) => {
     const file = newDatabaseFile(t);
     const store = await openTestStore(t, { file, writer });
@@ -92,7 +92,7 @@ for (const writer of ["thread", "inline"] as const) {
 }
 
 for (const state of ["absent", "empty"] as const) {
-  test(`a file that was ${state} shrinks again after its tasks were erased`, async (t) => {
+  test(`a file that was ${state} before shrinks after its tasks were erased`, async (t) => {
     const file = newDatabaseFile(t);
     if (state === "empty") writeFileSync(file, "");
     const store = await openTestStore(t, { file });
@@ -114,7 +114,7 @@ for (const state of ["absent", "empty"] as const) {
   });
 }
 
-test("a store in a file goes by the clock that it is opened with", async (t) => {
+test("a store in a file uses the given clock", async (t) => {
   const clock = createFakeClock();
   const file = newDatabaseFile(t);
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1, clock });
@@ -122,7 +122,7 @@ test("a store in a file goes by the clock that it is opened with", async (t) => 
   assert.equal(store.cluster.clock, clock);
 });
 
-test("a StoreError says which failures may pass", () => {
+test("the kind of a StoreError decides whether it may pass", () => {
   const cases = {
     ...{ failed: false, closed: false, unknown: false },
     ...{ full: true, busy: true, overloaded: true, unreachable: true },

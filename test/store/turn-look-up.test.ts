@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { turnLookUp } from "../../src/store/postgres/turn-reads.ts";
 import { pluck } from "../helpers/store.ts";
 
-test("look-ups of one turn share a statement, each key once, and each gets its own row or none", async () => {
+test("look-ups of one turn share a statement with each key once", async () => {
   const asked: (readonly string[])[] = [];
   const lookUp = turnLookUp(async (keys) => {
     asked.push(keys);
@@ -21,7 +21,7 @@ test("look-ups of one turn share a statement, each key once, and each gets its o
   assert.deepEqual(asked, [["a", "b", "none"]]);
 });
 
-test("a look-up of a later turn is asked anew, though the one before is not answered yet", async () => {
+test("a look-up of a later turn has its own statement", async () => {
   const answers: ((value: number) => void)[] = [];
   const lookUp = turnLookUp(async ([key = ""]) => {
     const value = await new Promise<number>((resolve) => answers.push(resolve));

@@ -13,14 +13,14 @@ interface Busy {
   readonly file: string;
   /** Posts tasks of together so many bytes, one post after the other. */
   post(bytes: number): Promise<void>;
-  /** Copies the file, its -wal or both, as they are now, below a name; answers the copy's path. */
+  /** Copies the file, its -wal or both; returns the path of the copy. */
   copy(name: string, parts?: readonly string[]): string;
   /** A whole copy, as an operator makes one. */
   vacuumInto(name: string): string;
 }
 
 const POST_BYTES = 100_000;
-// A thousand pages are copied into the file: then the -wal begins anew.
+// After a thousand pages the -wal is copied into the file and restarts.
 const GENERATION_BYTES = 6_000_000;
 
 async function startBusy(t: TestContext): Promise<Busy> {
@@ -72,7 +72,7 @@ async function countTasks(t: TestContext, file: string): Promise<number> {
 
 const FOREIGN = /-wal does not belong to .*move its -wal and -shm aside/;
 
-test("a file and its own -wal are opened, at whatever moment a kill leaves them", async (t) => {
+test("a file and its own -wal are opened after a kill at any moment", async (t) => {
   const busy = await startBusy(t);
   for (let i = 0; i < 40; i++) {
     await busy.post(i % 2 === 0 ? 4 * POST_BYTES : 7 * POST_BYTES);
@@ -80,7 +80,7 @@ test("a file and its own -wal are opened, at whatever moment a kill leaves them"
   }
 });
 
-test("a -wal of an earlier or a later time beside a copy of the file is refused", async (t) => {
+test("a -wal of another time is refused with a copy of the file", async (t) => {
   const busy = await startBusy(t);
   const copies: string[] = [];
   for (let i = 0; i < 6; i++) {
@@ -92,13 +92,13 @@ test("a -wal of an earlier or a later time beside a copy of the file is refused"
       const both = pair(join(dirname(file), "pair.db"), wal);
       assert.equal(spawnSync("cp", [file, both]).status, 0);
       if (i === j) refuseDamagedFile(both);
-      // A file that has taken in all of a -wal may well have it beside it.
+      // A file may have the -wal that was copied into it.
       else if (i !== j + 1) assert.throws(() => refuseDamagedFile(both), FOREIGN, `${i} ${j}`);
     }
   }
 });
 
-test("a -wal that stayed beside a restored copy is refused, and the copy opens without it", async (t) => {
+test("an old -wal is refused with a restored copy, which opens without it", async (t) => {
   const busy = await startBusy(t);
   await busy.post(GENERATION_BYTES);
   const whole = busy.vacuumInto("whole.db");
@@ -114,7 +114,7 @@ test("a -wal that stayed beside a restored copy is refused, and the copy opens w
   assert.ok((await countTasks(t, restored)) > 0);
 });
 
-test("a -wal of another database is refused, also beside an empty file", async (t) => {
+test("a -wal of another database is refused, also with an empty file", async (t) => {
   const [one, other] = [await startBusy(t), await startBusy(t)];
   await one.post(POST_BYTES);
   await other.post(2 * GENERATION_BYTES);
@@ -125,7 +125,7 @@ test("a -wal of another database is refused, also beside an empty file", async (
   assert.throws(() => refuseDamagedFile(mine), FOREIGN);
 });
 
-test("a -wal whose end was torn by a power cut is opened, one that is damaged before its end is refused", async (t) => {
+test("a -wal with a torn end is opened, a -wal damaged before its end is refused", async (t) => {
   const busy = await startBusy(t);
   await busy.post(4 * POST_BYTES);
   const copy = busy.copy("copy.db");
@@ -153,7 +153,7 @@ function flipped(content: Buffer, at: number): Buffer {
   return changed;
 }
 
-test("a file that others write while it is looked at is not taken for damaged", async (t) => {
+test("a file under concurrent writes is not refused as damaged", async (t) => {
   const busy = await startBusy(t);
   const script = `
     const { refuseDamagedFile } = await import(${JSON.stringify(new URL("../../src/store/sqlite/machine/file-check.ts", import.meta.url).href)});
@@ -170,7 +170,7 @@ test("a file that others write while it is looked at is not taken for damaged", 
   assert.equal(code, 0, said);
 });
 
-test("a file that is cut short, or whose header holds what no file has, is refused", async (t) => {
+test("a truncated file or an invalid header is refused", async (t) => {
   const busy = await startBusy(t);
   await busy.post(2 * GENERATION_BYTES);
   const whole = busy.vacuumInto("whole.db");

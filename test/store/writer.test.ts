@@ -13,7 +13,7 @@ import type { Writes } from "../../src/store/sqlite/writes.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { newAccount, newDatabaseFile } from "../helpers/store.ts";
 
-/** A writer thread whose words are the test's. */
+/** A writer thread whose messages the test sends. */
 class FakeThread extends EventEmitter {
   readonly orders: WriterOrder[] = [];
 
@@ -22,7 +22,7 @@ class FakeThread extends EventEmitter {
     if (order.kind === "close") this.emit("exit");
   }
 
-  /** The ids of the batches it was told, in their order. */
+  /** The ids of the received batches. */
   get ids(): readonly number[] {
     return this.orders.flatMap((order) => (order.kind === "batch" ? [order.id] : []));
   }
@@ -43,7 +43,7 @@ function setUp() {
   return { thread, writer: new WriterThread(thread) };
 }
 
-test("a reply settles the batch it was made for, in whatever order replies come", async () => {
+test("replies in any order settle their own batches", async () => {
   const { thread, writer } = setUp();
   const first = writer.send(BATCH);
   const second = writer.send(BATCH);
@@ -67,7 +67,7 @@ const breaks = {
   "a thread that ends": (thread: FakeThread) => thread.emit("exit"),
 };
 for (const [what, breakIt] of Object.entries(breaks)) {
-  test(`after ${what} the fate of what is in flight is unknown, and nothing more is sent`, async () => {
+  test(`after ${what} batches in flight are unknown, and later ones fail`, async () => {
     const { thread, writer } = setUp();
     const answered = writer.send(BATCH);
     const inFlight = [writer.send(BATCH), writer.send(BATCH)];
@@ -93,7 +93,7 @@ for (const what of ["a reply that cannot be read", "a thread that ends"] as cons
   });
 }
 
-test("a batch that cannot be handed to the thread has not happened", async () => {
+test("a batch that cannot be sent to the thread has failed", async () => {
   const { thread, writer } = setUp();
   thread.postMessage = () => {
     throw new Error("could not be cloned");
@@ -102,7 +102,7 @@ test("a batch that cannot be handed to the thread has not happened", async () =>
   assert.equal((await writer.send(BATCH)).kind, "failed");
 });
 
-/** A writer thread that ends after the commit of its first batch, before it tells of it. */
+/** A writer thread that ends after the commit of its first batch, before its reply. */
 async function startDyingThread(t: TestContext, file: string): Promise<WriterThread> {
   const entry = new URL("./dying-writer-thread.ts", import.meta.url);
   const worker = new Worker(entry, { workerData: { role: "writer", file } });
@@ -112,7 +112,7 @@ async function startDyingThread(t: TestContext, file: string): Promise<WriterThr
   return writer;
 }
 
-test("a thread that dies between its commit and its reply leaves nothing told as undone that is on disk", async (t) => {
+test("a thread that dies between commit and reply leaves the outcome unknown", async (t) => {
   const file = newDatabaseFile(t);
   const thread = await startDyingThread(t, file);
   const group = new GroupCommit<Writes>(thread, { batchWeightMax: 1, backlogWeightMax: 100 });
@@ -126,13 +126,13 @@ test("a thread that dies between its commit and its reply leaves nothing told as
   const reader = openReader(file);
   t.after(() => reader.close());
   assert.deepEqual(reader.prepare("SELECT login FROM accounts").pluck().all(), ["ada"]);
-  // Of what was not with the thread yet it is certain that nothing has happened.
+  // Operations that had not reached the thread have certainly failed.
   assert.deepEqual(outcomes, ["unknown", "failed", "failed", "failed"]);
   assert.equal(group.fault?.kind, "failed");
   await group.close();
 });
 
-test("a thread whose words are not understood any more still lets go of the file at a close", async (t) => {
+test("a thread after an unreadable message closes the file", async (t) => {
   const file = newDatabaseFile(t);
   const worker = new Worker(new URL("../../src/store/sqlite/writer-thread.ts", import.meta.url), {
     workerData: { role: "writer", file },

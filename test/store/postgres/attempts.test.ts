@@ -23,7 +23,7 @@ async function openNodes(t: TestContext, nodes: number): Promise<readonly Store[
   return Promise.all(Array.from({ length: nodes }, () => openNode(t, url)));
 }
 
-/** The record of an attempt that was interrupted, and is due again at once. */
+/** The record of an interrupted attempt, due again immediately. */
 function interrupted(attempt: ClaimedAttempt): AttemptRecord {
   const result = newAttemptResult({ outcome: "interrupted" });
   const decision = { state: "scheduled", dueAt: DUE + 5, retry: attempt.retry } as const;
@@ -39,7 +39,7 @@ async function outcomes(store: Store, accountId: number, id: string): Promise<re
 }
 
 describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
-  test("what a living node has in flight is neither listed nor recorded by another", async (t) => {
+  test("attempts in flight of a living node are not listed or recorded by another node", async (t) => {
     const [store, other] = await openNodes(t, 2);
     assert(store !== undefined && other !== undefined);
     const accountId = await seedAccount(store);
@@ -56,7 +56,7 @@ describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await outcomes(store, accountId, id), ["failed"]);
   });
 
-  test("what an ended node had in flight is interrupted once, and nothing else is believed of it", async (t) => {
+  test("attempts in flight of an ended node are interrupted once", async (t) => {
     const [store, ...others] = await openNodes(t, 3);
     const [first] = others;
     assert(store !== undefined && first !== undefined);
@@ -75,7 +75,7 @@ describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await outcomes(first, accountId, id), ["interrupted", "scheduled"]);
   });
 
-  test("nodes that claim from one lane at once get different attempts, and all of them in the end", async (t) => {
+  test("concurrent claims of nodes from one lane have different attempts", async (t) => {
     const nodes = await openNodes(t, 3);
     const [store] = nodes;
     assert(store !== undefined);

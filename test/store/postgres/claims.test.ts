@@ -42,7 +42,7 @@ async function openNodes(t: TestContext) {
   return { url, first, second: await openNode(t, url), accountId, post };
 }
 
-/** A session on the server beside those of the nodes. */
+/** A further session on the server. */
 async function openSession(t: TestContext, url: string): Promise<pg.Client> {
   const session = new pg.Client({ connectionString: url });
   await session.connect();
@@ -70,19 +70,19 @@ function indexesOf(step: PlanStep): readonly string[] {
 }
 
 describe("claims of nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
-  test("give each task to one of them", async (t) => {
+  test("concurrent claims of two nodes start each task once", async (t) => {
     const { first, second, post } = await openNodes(t);
     await post(400);
 
     const claimed = (await Promise.all([claimAll(first), claimAll(second)])).flat();
 
-    // A task that the other held for a moment is left to it, whatever became of its batch.
+    // A claim skips a task that another batch holds.
     claimed.push(...(await claimAll(first)));
     assert.equal(claimed.length, 400);
     assert.equal(new Set(claimed).size, 400);
   });
 
-  test("pass over what somebody holds, and wait for nobody", async (t) => {
+  test("a claim skips locked rows without waiting", async (t) => {
     const { url, first, post } = await openNodes(t);
     await post(5);
     const other = await openSession(t, url);
@@ -95,7 +95,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.equal((await claimAll(first)).length, 3);
   });
 
-  test("together give out no more leases of a type than its limit", async (t) => {
+  test("the limit of leases of a type holds over all nodes", async (t) => {
     const { first, second, post } = await openNodes(t);
     const workerId = await seedWorker(first);
     await post(100);
@@ -114,7 +114,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.equal((await Promise.all(nodes.map(claim))).flat().length, 1);
   });
 
-  test("make a run its node's: what another says of it changes nothing", async (t) => {
+  test("a run is ended only by its own node", async (t) => {
     const { first, second, accountId, post } = await openNodes(t);
     await post(1);
     const { id, seq, runs: run } = await claimOne(first);
@@ -129,7 +129,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.equal((await second.findTask({ accountId, id }))?.task.state, "completed");
   });
 
-  test("are taken back from a node that has ended, by one of the others, and from no other", async (t) => {
+  test("tasks of an ended node are requeued once, tasks of living nodes are not", async (t) => {
     const { url, first, second, post } = await openNodes(t);
     const third = await openNode(t, url);
     await post(6);
@@ -148,7 +148,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.equal((await claimAll(third)).length, 5);
   });
 
-  test("leave leases as they are when a node joins others, and extend them after all were cut off", async (t) => {
+  test("leases keep their expiry when a node joins, and are extended after all nodes had ended", async (t) => {
     const { first, second, post } = await openNodes(t);
     const workerId = await seedWorker(first);
     await post(1);
@@ -162,8 +162,8 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.deepEqual(await expiry(second, "ended nodes"), [T0 + 5000 + LEASE_MS]);
   });
 
-  // Where the server counted hardly a row alive, each index looks as short as any other, and is tried in turn.
-  test("can read no index but their own, whatever the server believes of its rows", async (t) => {
+  // With hardly a live row in its statistics, the server takes any index for short.
+  test("claims read only their own indexes, also with wrong statistics", async (t) => {
     const { url } = await openNodes(t);
     const planner = await Planner.open(t, url);
     await askDatabase(url, "DROP INDEX queue_waiting, queue_returned, outbox_due");
@@ -178,7 +178,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     }
   });
 
-  test("read what is due in its order, however much is delayed that the server has not counted yet", async (t) => {
+  test("due tasks are read in order of an index, also with old statistics", async (t) => {
     const { url } = await openNodes(t);
     const session = await openSession(t, url);
     await session.query(`

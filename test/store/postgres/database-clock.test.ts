@@ -27,7 +27,7 @@ function newDatabase({ machine, aheadMs }: { machine: VirtualClock; aheadMs: num
   return database;
 }
 
-test("shows the database's time, whatever the machine's clock shows", () => {
+test("the clock shows the database's time, also after a step of the machine's clock", () => {
   const machine = createVirtualClock({ now: T0 + 300_000 });
   const database = newDatabase({ machine, aheadMs: T0 });
 
@@ -39,7 +39,7 @@ test("shows the database's time, whatever the machine's clock shows", () => {
   assert.equal(database.error(), 0);
 });
 
-test("takes the answer that came soonest for the truest, until it is a minute old", () => {
+test("the fastest reading of the last minute decides", () => {
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
   database.ask({ thereMs: 1, backMs: 1 });
@@ -51,10 +51,10 @@ test("takes the answer that came soonest for the truest, until it is a minute ol
   assert.equal(database.error(), 40);
 });
 
-test("never goes back for a better answer, but waits until its time has come", () => {
+test("a better reading never sets the clock back", () => {
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
-  // Half of the way is taken for the way back.
+  // Half of the time is taken for the way back.
   database.ask({ thereMs: 90, backMs: 10 });
   assert.equal(database.error(), 40);
 
@@ -67,7 +67,7 @@ test("never goes back for a better answer, but waits until its time has come", (
   assert.equal(database.error(), 0);
 });
 
-test("follows the database's clock when that was set, forward and back, by its first answer", () => {
+test("the clock follows a step of the database's clock after one reading", () => {
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
   for (let i = 0; i < 30; i++) database.ask();
@@ -79,7 +79,7 @@ test("follows the database's clock when that was set, forward and back, by its f
   }
 });
 
-test("whoever watches it is told of a step of the database's clock once, and of none when the machine slept", () => {
+test("watchers are notified once of a step of the database's clock", () => {
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
   database.ask();
@@ -100,7 +100,7 @@ test("whoever watches it is told of a step of the database's clock once, and of 
   );
 });
 
-test("counts its uptime as the node did that kept a reading, so a step that was made up for is not found again", () => {
+test("the uptime continues a kept reading, so that a corrected step is not found again", () => {
   const machine = createVirtualClock();
   const first = newDatabase({ machine, aheadMs: T0 });
   first.ask();

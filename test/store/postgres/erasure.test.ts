@@ -27,7 +27,7 @@ import {
 
 const LATE = { now: T0 + 2 * RETENTION_MS, max: 10 };
 
-// What another node does at that moment, as far as its statements write it.
+// The concurrent writes of another node.
 const END_TASK = `
   WITH gone AS (DELETE FROM queue RETURNING *), ended AS (
     INSERT INTO ends (task_seq, account_seq, state, status_code, created_at, completed_at, expires_at, erase_at)
@@ -44,7 +44,7 @@ const SEND_AGAIN = `
   SELECT 1, task_seq, kind, 1, 1, 0, host, 0 FROM begun`;
 
 describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
-  test("an erased task leaves no row behind in any table", async (t) => {
+  test("an erased task leaves no row in any table", async (t) => {
     const { store, rows } = await open(t);
     const accountId = await seedAccount(store);
     const hooks = { postback: webhook("a.example"), pingback: webhook("b.example") };
@@ -61,7 +61,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await rows(), NONE);
   });
 
-  test("a task that ends while the operator erases it leaves nothing behind", async (t) => {
+  test("a task that ends during its erasure leaves no row", async (t) => {
     const { store, rows, other, isWaited } = await open(t);
     const accountId = await seedAccount(store);
     const task = await postTask(store, accountId, { postback: webhook("a.example") });
@@ -76,7 +76,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await rows(), NONE);
   });
 
-  test("a task whose webhook is sent again at the moment of its erasure is kept", async (t) => {
+  test("a task whose webhook is redelivered during its erasure is kept", async (t) => {
     const { url, store, other, isWaited } = await open(t);
     const accountId = await seedAccount(store);
     const { id } = await seedDelivery(store, accountId);
@@ -95,7 +95,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal((await store.eraseExpired(LATE)).looked, 0, "it is looked at again after an hour");
   });
 
-  test("an account's erasure waits for posts of other nodes that found it enabled, and erases them, too", async (t) => {
+  test("the erasure of an account waits for posts of other nodes and erases them", async (t) => {
     const { url, store, rows, other, hasAsked } = await open(t);
     const accountId = await seedAccount(store);
     const node = await openPatientNode(t, url);
@@ -120,7 +120,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(kept.length, 0);
   });
 
-  test("a post that finds its account disabled waits for the erasure under way, and leaves nothing behind", async (t) => {
+  test("a post during the erasure of its account waits and is rejected", async (t) => {
     const { store, rows, other, isWaited } = await open(t);
     const accountId = await seedAccount(store);
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
@@ -137,7 +137,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await rows(), NONE);
   });
 
-  test("what another node is erasing is passed over, and nobody waits", async (t) => {
+  test("an erasure skips rows that another node erases", async (t) => {
     const { store, other } = await open(t);
     const accountId = await seedAccount(store);
     const refused = [newRefusedTask(), newRefusedTask()];
@@ -154,7 +154,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
 
 const NONE = { tasks: 0, queue: 0, ends: 0, ready: 0, deliveries: 0, outbox: 0, attempts: 0 };
 
-/** Answers how many tasks it had. */
+/** Returns the number of its tasks. */
 async function eraseAccount(store: Store, login: string): Promise<number> {
   for (let tasks = 0; ;) {
     const part = await store.eraseAccountPart({ login });
@@ -164,7 +164,7 @@ async function eraseAccount(store: Store, login: string): Promise<number> {
   }
 }
 
-/** A store, and a connection of somebody else. */
+/** A store, and another connection. */
 async function open(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const store = await openPatientNode(t, url, {
@@ -203,7 +203,7 @@ async function open(t: TestContext) {
         },
         { msMax: 10_000, fault: () => `nobody asks ${statement}` },
       ),
-    /** Settles when somebody waits for the other connection. */
+    /** Settles when a session waits for the other connection. */
     isWaited: () =>
       until(
         async () => {

@@ -16,7 +16,7 @@ import {
   seedWorker,
 } from "../../helpers/store.ts";
 
-/** Of four writers, each may claim 256 at once: 2,048 below it they do not wait for each other. */
+/** Each of four writers may claim 256 in a batch: up to 2,048 below the limit they do not wait for each other. */
 const LIMIT = 2600;
 const AT_ONCE = 100;
 
@@ -50,7 +50,7 @@ async function claimAll(claim: () => Promise<readonly LeasedTask[]>): Promise<nu
 }
 
 describe("a type's limit of leases", { skip: reasonToSkipPostgres() }, () => {
-  test("holds while a claim of another node, made far from it, takes its time to commit", async (t) => {
+  test("the limit holds while a claim of another node takes long to commit", async (t) => {
     const { first, second, session, claim } = await openNodes(t);
     let early = (await claim(first)).length;
     // Near the limit, but not for the other yet.
@@ -86,7 +86,7 @@ const WAITING = {
     SELECT 1 FROM b AS other JOIN b AS mine ON mine.pid = ANY (other.by) WHERE pg_backend_pid() = ANY (mine.by)`,
 };
 
-/** Tells whether another session waits. */
+/** Returns whether another session waits. */
 async function waiting(session: pg.Client, whom: keyof typeof WAITING): Promise<boolean> {
   const { rowCount } = await session.query(WAITING[whom]);
   return (rowCount ?? 0) > 0;

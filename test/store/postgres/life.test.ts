@@ -24,11 +24,11 @@ import { exerciseLeaseModel } from "../conformance-lease-model.ts";
 import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "../random-life.ts";
 
 describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
-  test("whatever both do at once, counts and traffic are what there is", async (t) => {
+  test("counts and traffic are right after random writes of both nodes", async (t) => {
     await liveAtBoth(t, { erases: false });
   });
 
-  test("whatever both do and erase at once, counts are what is left", async (t) => {
+  test("counts are right after random writes and erasures of both nodes", async (t) => {
     const { url, store } = await liveAtBoth(t, { erases: true });
 
     await giveUpAll(store);
@@ -38,14 +38,14 @@ describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(await findFaults(url, { erases: true }), []);
   });
 
-  describe("leases, whichever node hears of them", () =>
+  describe("leases with calls at both nodes", () =>
     exerciseLeaseModel(async (t) => {
       const { stores } = await openTwo(t);
       return { store: inTurn(stores), again: () => assert.fail("not opened again") };
     }));
 });
 
-/** Lets random things happen at both nodes at once, and looks for faults now and then. */
+/** Runs random writes at both nodes concurrently and checks the database. */
 async function liveAtBoth(t: TestContext, { erases }: { readonly erases: boolean }) {
   const { url, stores } = await openTwo(t);
   const [store] = stores;
@@ -66,7 +66,7 @@ async function liveAtBoth(t: TestContext, { erases }: { readonly erases: boolean
   const words = Object.keys(await store.countWork(null));
   const wanted = [...words, ...Object.keys(erases ? ALL_OTHERS : OTHERS)];
   const missed = () => wanted.filter((what) => (life.seen.get(what) ?? 0) <= 2);
-  // Which node is faster decides what comes about: life goes on until nothing is missed that this is about.
+  // The faster node decides what happens: lives continue until every event has happened.
   for (let seed = 4; seed < 10; seed++) {
     await fc.assert(property, { numRuns: 40, seed, endOnFailure: true });
     if (missed().length === 0 && reasons.size === ALL_REASONS.size) break;
@@ -88,7 +88,7 @@ async function liveTogether(
         round.filter(({ pick }) => nodeOf(pick) === n),
       ),
     ),
-    // None of them has a reason to be rejected.
+    // No step is rejected.
     liveOthers(life, others).then(() => []),
   ]);
   return reasons.flat();
@@ -110,7 +110,7 @@ async function openTwo(t: TestContext) {
   return { url, stores: [await openOne("one"), await openOne("other")] as const };
 }
 
-/** The same tasks and attempts for both. So a node often ends what the other runs, which changes nothing. */
+/** The same tasks and attempts for both. So a node often ends a run of the other, without effect. */
 async function sharedWorlds([one, other]: readonly [Store, Store]): Promise<
   readonly [World, World]
 > {
@@ -148,7 +148,7 @@ function see({ seen }: Life, what: string, times: number): void {
   seen.set(what, (seen.get(what) ?? 0) + times);
 }
 
-/** What else happens to the same tasks: workers, the operator, and the upkeep of the queue. Answers its effects. */
+/** Other writes to the same tasks, by workers, the operator and the upkeep. They return the number of their effects. */
 const OTHERS = {
   async lease({ leases, workerId }, store, pick) {
     const claim = newLeaseClaim(workerId, { max: (pick % 3) + 1 });
@@ -241,5 +241,5 @@ async function endSome(
   return isNew ? 1 : 0;
 }
 
-// So many of the last leases are what something happens to: most of those before have ended.
+// Steps choose among the last leases: most earlier leases have ended.
 const RECENT = 6;

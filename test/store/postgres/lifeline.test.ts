@@ -5,7 +5,7 @@ import type { Clock } from "../../../src/domain/clock/clock.ts";
 import { createVirtualClock } from "../../../src/domain/clock/virtual-clock.ts";
 import { Lifeline } from "../../../src/store/postgres/machine/life.ts";
 
-test("is cut 8 s after the last good heartbeat was begun, not after it was answered", () => {
+test("a lifeline is cut 8 s after the begin of the last successful heartbeat", () => {
   const clock = createVirtualClock();
   const lifeline = new Lifeline(clock, 8000);
   assert.equal(lifeline.isCut, true);
@@ -21,7 +21,7 @@ test("is cut 8 s after the last good heartbeat was begun, not after it was answe
   assert.equal(lifeline.isCut, true);
 });
 
-test("a process that was stopped is told the truth by its first question, before any timer has fired", () => {
+test("a stopped process sees its cut lifeline before any timer fires", () => {
   const clock = createVirtualClock();
   const lifeline = new Lifeline(clock, 8000);
   lifeline.hold(lifeline.begin());
@@ -38,7 +38,7 @@ test("a process that was stopped is told the truth by its first question, before
   assert.equal(isCut, true);
 });
 
-test("is cut by the sleep of a machine whose monotonic clock stood still, but not by a wall clock that was set", () => {
+test("a lifeline is cut by the sleep of the machine, not by a step of its wall clock", () => {
   const machine = createVirtualClock();
   let slept = 0;
   const clock: Clock = {

@@ -10,9 +10,9 @@ import { openPatientNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { newAccount, newKeyToStore, newPost, seedAccount, T0, pluck } from "../../helpers/store.ts";
 
-/** What two nodes do at once, or a node and somebody whose transaction takes long. */
+/** Concurrent writes of two nodes, or of a node and a long transaction. */
 describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
-  test("a session does not come about while its account is being disabled", async (t) => {
+  test("a session is refused while its account is being disabled", async (t) => {
     const { nodes, slow } = await openNodes(t);
     const firstKey = newKeyToStore();
     await nodes[0].createAccount(newAccount({ firstKey }));
@@ -30,7 +30,7 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(await nodes[0].findSession(session.hash), null);
   });
 
-  test("no change of a hold is seen before an earlier one", async (t) => {
+  test("suspension changes are visible in order", async (t) => {
     const { nodes, slow } = await openNodes(t);
     const [ada, bob] = [await seedAccount(nodes[0], "ada"), await seedAccount(nodes[0], "bob")];
     await slow.query("BEGIN");
@@ -48,7 +48,7 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(pluck(accounts, "accountId"), [ada, bob]);
   });
 
-  test("an answer that another node erases, while its key is used again, is not counted off twice", async (t) => {
+  test("a response erased by another node during a new post is subtracted once", async (t) => {
     const { nodes, slow } = await openNodes(t);
     const accountId = await seedAccount(nodes[0]);
     const post = (steadyAt: number) => {
@@ -58,7 +58,7 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
     await nodes[0].insertTasks(post(T0));
     const { bytes } = await nodes[0].countWork(accountId);
     await slow.query("BEGIN");
-    // Whoever erases it counts it off.
+    // The erasing session subtracts it.
     await slow.query("DELETE FROM idempotency_keys");
 
     const again = nodes[0].insertTasks(post(T0 + 10));
@@ -74,7 +74,7 @@ type Nodes = readonly [Store, Store];
 
 interface Opened {
   readonly nodes: Nodes;
-  /** A connection of somebody else. */
+  /** Another connection. */
   readonly slow: pg.Client;
 }
 

@@ -20,7 +20,7 @@ import {
   T0,
 } from "../../helpers/store.ts";
 
-// A client that waits for a write is told something after half of them.
+// A client waits half of this time for a write.
 const BEAT_MS = 20_000;
 
 /** A process that was stopped in the middle of a transaction. */
@@ -32,8 +32,8 @@ async function openOther(t: TestContext, url: string): Promise<pg.Client> {
   return client;
 }
 
-describe("rows that somebody holds for long", { skip: reasonToSkipPostgres() }, () => {
-  test("hold up what needs them, and nothing else of its batch", async (t) => {
+describe("rows that another session locks for long", { skip: reasonToSkipPostgres() }, () => {
+  test("locked rows make their own operations busy, not their batch", async (t) => {
     const url = await newDatabaseUrl(t);
     const store = await openNode(t, url, { beatMs: BEAT_MS });
     const accountId = await seedAccount(store);
@@ -113,7 +113,7 @@ describe("rows that somebody holds for long", { skip: reasonToSkipPostgres() }, 
     "another node's change": "RETURN NULL",
   };
   for (const [conflict, effect] of Object.entries(conflicts)) {
-    test(`a post that meets ${conflict} at each try is busy, and other posts succeed`, async (t) => {
+    test(`a post with ${conflict} at each try is busy, and other posts succeed`, async (t) => {
       const url = await newDatabaseUrl(t);
       const store = await openNode(t, url, { beatMs: BEAT_MS });
       const accountId = await seedAccount(store);

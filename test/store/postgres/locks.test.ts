@@ -25,7 +25,7 @@ import {
 
 const ROUNDS = 4;
 
-/** Two nodes on a server whose log tells of every deadlock, and soon. */
+/** Two nodes on a server that logs every deadlock soon. */
 async function openNodes(t: TestContext) {
   const server = await startPostgres(t, { settings: { deadlock_timeout: "20ms" } });
   const stores = [
@@ -38,7 +38,7 @@ async function openNodes(t: TestContext) {
   return { server, stores, session };
 }
 
-/** Two steps of nodes, which each node asks for at once, one node in this order and the other in that. */
+/** Two concurrent steps of each node, in opposite order. */
 type Steps = (
   store: Store,
   tasks: { readonly mine: readonly Held[]; readonly yours: readonly Held[] },
@@ -81,7 +81,7 @@ const CROSSING: Readonly<Record<string, (of: Cast) => Steps>> = {
     () =>
     (store, { mine, yours }) =>
       [...mine, ...yours].map(({ id }) => store.eraseTask({ id, hasWebhooks: true })),
-  "heartbeats and what runs tell":
+  "heartbeats and progress":
     ({ workerId }) =>
     (store, { mine, yours }) => [
       store.extendLeases({ leases: mine, workerId, now: T0 + 1 }),
@@ -104,7 +104,7 @@ function keyOf([first]: readonly Held[]) {
 }
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
-  test("never wait for each other in a circle, whatever their batches name in whichever order", async (t) => {
+  test("concurrent batches in opposite order do not deadlock", async (t) => {
     const nodes = await openNodes(t);
     for (const [i, [what, stepsOf]] of Object.entries(CROSSING).entries()) {
       await t.test(what, async () => {
@@ -121,7 +121,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
 type Nodes = Awaited<ReturnType<typeof openNodes>>;
 
-/** Lets both nodes do the steps at once, to the same tasks. */
+/** Runs the steps at both nodes concurrently, on the same tasks. */
 async function cross({ stores, session }: Nodes, cast: Cast, steps: Steps): Promise<void> {
   const [one, other] = stores;
   const tasks = Array.from({ length: 8 }, () => newTask());
@@ -138,7 +138,7 @@ async function cross({ stores, session }: Nodes, cast: Cast, steps: Steps): Prom
   await Promise.all(both);
 }
 
-/** The server writes one down before it breaks one of the batches off. */
+/** The server logs a deadlock before it cancels a batch. */
 function deadlocks({ server }: Nodes): number {
   const log = readFileSync(join(server.folder, "server.log"), "utf8");
   return log.split("deadlock detected").length - 1;

@@ -10,10 +10,10 @@ import { claimOne, newFinish, newPost, newTask, seedAccount } from "../../helper
 
 const WAIT_MS_MAX = 60_000;
 
-/** So slow that a failover ends no life by its length alone. */
+/** So slow that the length of a failover ends no life. */
 const SLOW_BEAT_MS = 10_000;
 
-/** Keeps what is told of errors. */
+/** Keeps the messages of errors. */
 function newLog(): { readonly log: Logger; readonly errors: string[] } {
   const errors: string[] = [];
   const error = (_: unknown, message: string): void => void errors.push(message);
@@ -38,7 +38,7 @@ async function partServers(primary: PostgresServer, standby: PostgresServer): Pr
 }
 
 describe("a standby that was behind when it was promoted", { skip: reasonToSkipStandby() }, () => {
-  test("ends the lives of nodes whose work it lacks: a lost claim is made again, and its loss is told", async (t) => {
+  test("a promoted standby without the last commits ends the life of the node, which logs the loss", async (t) => {
     const { primary, standby, url } = await startPair(t);
     const { log, errors } = newLog();
     const store = await openNode(t, url, { log, beatMs: SLOW_BEAT_MS });
@@ -68,7 +68,7 @@ describe("a standby that was behind when it was promoted", { skip: reasonToSkipS
     assert.deepEqual(await store.finishTask({ ...newFinish(again), id: again.id, run: 1 }), []);
   });
 
-  test("ends none of those whose last work it has", async (t) => {
+  test("a promoted standby with all commits keeps the life of the node", async (t) => {
     const { primary, standby, url } = await startPair(t);
     primary.reload({ synchronous_standby_names: standby.name });
     const isSynchronous = async (): Promise<boolean> => {

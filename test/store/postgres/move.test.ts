@@ -54,7 +54,7 @@ function seedRest(file: string): void {
   connection.close();
 }
 
-/** All rows of all tables of a file, but for those that only say which numbers were given. */
+/** All rows of a file, without the tables that only have used numbers. */
 function contentOf(file: string): Readonly<Record<string, readonly string[]>> {
   const connection = openReader(file);
   const tables = connection
@@ -86,7 +86,7 @@ function contentOf(file: string): Readonly<Record<string, readonly string[]>> {
   return Object.fromEntries(content);
 }
 
-/** Kills a move once it has told of a table. */
+/** Kills a move during a table. */
 async function killAt(
   t: TestContext,
   { from, to, table }: { readonly from: string; readonly to: string; readonly table: string },
@@ -98,7 +98,7 @@ async function killAt(
 }
 
 /**
- * Has a move fail at the first table that it tells of, then at the second, and so on until it comes through; answers how
+ * Has a move fail at the first table, then at the second, and so on until it succeeds; returns how
  * often it failed.
  */
 async function failEverywhere(move: (tellOf: TellProgress) => Promise<unknown>): Promise<number> {
@@ -118,7 +118,7 @@ async function failEverywhere(move: (tellOf: TellProgress) => Promise<unknown>):
 }
 
 describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, () => {
-  test("and back, and is the same as before, row by row", async (t) => {
+  test("a move and a move back keep every row", async (t) => {
     const file = await newLivedFile(t);
     const back = join(dirname(file), "back.db");
     const url = await newDatabaseUrl(t);
@@ -176,7 +176,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.equal(JSON.stringify(contentOf(back)), before.replaceAll("\\\\u0000", "\\\\u001a"));
   });
 
-  test("a row that the server refuses is named with its table, and both sides stay", async (t) => {
+  test("a refused row is named with its table, and both sides stay", async (t) => {
     const file = await newLivedFile(t);
     const server = parseServerAddress(await newDatabaseUrl(t));
     const connection = openWriter(file);
@@ -199,7 +199,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     await moveToServer({ file, server, tell });
   });
 
-  test("what is moved opens no more, on either side, and says where it is", async (t) => {
+  test("a moved database opens on neither side, and the error names the other side", async (t) => {
     const file = await newLivedFile(t);
     const back = join(dirname(file), "back.db");
     const server = parseServerAddress(await newDatabaseUrl(t));
@@ -251,7 +251,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(contentOf(file), before);
   });
 
-  test("a move that is killed wherever it may be is finished by the next one", async (t) => {
+  test("a killed move is finished by the next move", async (t) => {
     const original = await newLivedFile(t);
     const before = contentOf(original);
     for (const table of ["tasks", "host_traffic"]) {
@@ -283,7 +283,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(contentOf(back), before);
   });
 
-  test("goes into tables that were made for it, and into none that anybody has used", async (t) => {
+  test("a move accepts new tables and refuses used tables", async (t) => {
     const file = await newLivedFile(t);
     const server = parseServerAddress(await newDatabaseUrl(t));
     await migrateDatabase(server);
@@ -304,9 +304,9 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     await assert.rejects(moveToServer({ file: other, server: used, tell }), /is in use already/);
   });
 
-  // A move that waited for the table would wait until this time is over.
+  // A waiting move would exceed this time.
   test(
-    "leaves the tables of other schemas alone, whoever holds them",
+    "a move does not wait for locked tables of other schemas",
     { timeout: 60_000 },
     async (t) => {
       const holder = new pg.Client({ connectionString: await newDatabaseUrl(t) });
@@ -339,7 +339,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(contentOf(back), before);
   });
 
-  test("a file whose move was broken off can be served when the database is somebody else's by then", async (t) => {
+  test("a file whose move was broken off can be served after another node used the database", async (t) => {
     const file = await newLivedFile(t);
     const url = await newDatabaseUrl(t);
     const server = parseServerAddress(url);

@@ -54,7 +54,7 @@ async function newDatabaseWithClock(t: TestContext) {
 }
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
-  test("a node that cannot go on joins again, later after each time, and logs that", async (t) => {
+  test("a failed node joins again, later after each time, and logs it", async (t) => {
     const url = await newDatabaseUrl(t);
     const lines: string[] = [];
     const note = (_: object, message: string): void => void lines.push(message);
@@ -82,7 +82,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(lines.filter((line) => line === "this node joined again").length, 3);
   });
 
-  test("divide the roles, and take over the roles of a node that leaves", async (t) => {
+  test("nodes divide the roles and take the roles of a node that leaves", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
     assert.deepEqual(pausedBy(first), NODE_ROLES);
@@ -98,7 +98,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await eventually("taken over", () => pausedBy(second).length === NODE_ROLES.length);
   });
 
-  test("a node that resigns gives up its roles immediately, and its share when it sends nothing", async (t) => {
+  test("a node that resigns gives up its roles immediately, and its share after its last request", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
     const second = await openQuickNode(t, url);
@@ -126,7 +126,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(told?.facts, tellFacts());
   });
 
-  test("take a node that is cut off for dead, free its stripes, and take it in again under a new id", async (t) => {
+  test("a node that is cut off loses its stripes and joins again under a new id", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const first = await openQuickNode(t, url);
@@ -158,7 +158,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await seedAccount(second);
   });
 
-  test("a network that is silent costs a node its membership before the others take it for dead", async (t) => {
+  test("a silent network ends the membership of a node before the other nodes end it", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const first = await openQuickNode(t, url);
@@ -176,7 +176,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await eventually("back", () => second.cluster.isMember() && seeEachOther(first, second));
   });
 
-  test("a process that was stopped is no member at its first question, and joins again", async (t) => {
+  test("a stopped process is not a member when it continues, and joins again", async (t) => {
     const url = await newDatabaseUrl(t);
     const store = await openQuickNode(t, url);
     const { child, said, id } = await startNode(t, url);
@@ -185,7 +185,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     child.kill("SIGSTOP");
     const stoppedAt = performance.now();
     await eventually("dead", () => seeEachOther(store));
-    // A shorter stop is none to it, and its last heartbeat may have been long before.
+    // The process ignores a shorter stop, and its last heartbeat may be old.
     await eventually("stopped for a while", () => performance.now() - stoppedAt > 2500);
     child.kill("SIGCONT");
 
@@ -194,7 +194,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert(!store.cluster.membership().includes(id));
   });
 
-  test("a tool writes beside the nodes and is none of them", async (t) => {
+  test("a tool writes without being a node", async (t) => {
     const url = await newDatabaseUrl(t);
     const node = await openQuickNode(t, url);
     let changes = 0;
@@ -215,7 +215,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(changes, 0);
   });
 
-  test("show what each told of itself, and those that have ended", async (t) => {
+  test("listed nodes have their own facts, also ended nodes", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url, { node: { name: "one", url: null, version: "1" } });
     const second = await openQuickNode(t, url, { node: { name: "two", url: null, version: "2" } });
@@ -241,7 +241,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.notEqual(gone.endedAt, null);
   });
 
-  test("a database whose clock is set ends no node and moves no role, and all of them see the step", async (t) => {
+  test("a step of the database's clock keeps nodes and roles, and every node sees it", async (t) => {
     const { url, setAhead } = await newDatabaseWithClock(t);
     const open = () => openQuickNode(t, url, { beatMs: 1000 });
     const stores = [await open(), await open(), await open()];
@@ -262,7 +262,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     for (let minutes = 1; minutes <= 2; minutes++) {
       await setAhead(minutes * 60_000);
       beats.fill(0);
-      // Longer than a node is believed to live without a heartbeat.
+      // Longer than a node lives without a heartbeat.
       await eventually("heartbeats", () => beats.every((count) => count > 6), 60_000);
       const after = { ids: stores.map(({ cluster }) => cluster.self), held: held() };
       assert.deepEqual(after, before);
@@ -272,14 +272,14 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     }
   });
 
-  test("who joins just after the database's clock was set ends no node that lives, and each that does not", async (t) => {
+  test("a node that joins after a clock step ends only dead nodes", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url, { beatMs: 1000 });
     const { self } = first.cluster;
     const { child } = await startNode(t, url);
     child.kill("SIGKILL");
 
-    // So a clock that was set forward leaves them until their next heartbeats.
+    // A clock set forward has this effect until the next heartbeats.
     await askDatabase(url, "UPDATE nodes SET expires_at = expires_at - 300000");
     const second = await openQuickNode(t, url, { beatMs: 1000 });
 
@@ -287,7 +287,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(first.cluster.self, self);
   });
 
-  test("what a node writes after it was taken for dead changes nothing", async (t) => {
+  test("a write of an ended node has no effect", async (t) => {
     const url = await newDatabaseUrl(t);
     const store = await openQuickNode(t, url);
     const accountId = await seedAccount(store);

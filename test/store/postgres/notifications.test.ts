@@ -22,12 +22,12 @@ import {
   webhook,
 } from "../../helpers/store.ts";
 
-/** The connections of a test's nodes that hear what happens, and tell it. */
+/** The connections of a test's nodes that receive and send notifications. */
 const listenersOf = (name: string): string => `
   FROM pg_stat_activity
   WHERE application_name = 'postbackd ${name}' AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT pg_notify%')`;
 
-/** Everything that a store is told. */
+/** All notifications of a store. */
 function hear(store: Store): { readonly [Kind in keyof Changes]: Set<string> } {
   const heard = {
     accounts: new Set<string>(),
@@ -44,14 +44,14 @@ function hear(store: Store): { readonly [Kind in keyof Changes]: Set<string> } {
   return heard;
 }
 
-describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => {
-  test("each hears what the other queued, what became due and what ended there, and of its own only the accounts", async (t) => {
+describe("notifications between nodes", { skip: reasonToSkipPostgres() }, () => {
+  test("a node is notified of queued, due and ended work of the other, and of its own accounts", async (t) => {
     const url = await newDatabaseUrl(t);
     const [first, second] = [await openNode(t, url), await openNode(t, url)];
     await eventually("members", () => first.cluster.membership().length === 2);
     const [own, other] = [hear(first), hear(second)];
     const accountId = await seedAccount(first);
-    // It may not listen yet.
+    // The other node may not listen yet.
     await eventually("heard", async () => {
       await first.insertTasks(newPost(accountId, [newTask({ type: "probe" })]));
       return other.types.has("probe");
@@ -76,7 +76,7 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(own.accounts, new Set([String(accountId)]));
   });
 
-  test("a node whose connection is cut hears the others again, and nodes of another schema never", async (t) => {
+  test("a node is notified again after a cut connection, and never of another schema", async (t) => {
     const url = await newDatabaseUrl(t);
     const node = { name: "cut", url: null, version: "0" };
     const [first, second] = [await openNode(t, url, { node }), await openNode(t, url, { node })];
@@ -95,7 +95,7 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(elsewhere.types.size, 0);
   });
 
-  test("nodes that are told not to notify hear nothing, and find by looking what others queued", async (t) => {
+  test("nodes without notifications find queued work by polling", async (t) => {
     const url = await newDatabaseUrl(t);
     const options = { notify: false, node: { name: "silent", url: null, version: "0" } };
     const [first, second] = [await openNode(t, url, options), await openNode(t, url, options)];
@@ -115,7 +115,7 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
   });
 });
 
-test("much news is told in several payloads that the server takes, each item once", () => {
+test("large notifications are sent in several payloads, each item once", () => {
   const gathered = new GatheredNews();
   const ended = Array.from({ length: 500 }, () => newTaskId());
   gathered.add({ ended, types: ["ü".repeat(100)], lanes: [{ accountId: 1, host: "a.example" }] });
@@ -136,7 +136,7 @@ test("much news is told in several payloads that the server takes, each item onc
   assert.equal(gathered.isEmpty, true);
 });
 
-test("a payload that is none, or one's own, is passed over", () => {
+test("an invalid payload and the node's own payload are ignored", () => {
   const none = { accounts: [], types: [], lanes: [], ended: [] };
   for (const payload of ["", "{", "null", "7", '{"items":7}', '{"from":"me","items":[]}']) {
     assert.equal(readNotification(payload, "me"), null, payload);
@@ -147,7 +147,7 @@ test("a payload that is none, or one's own, is passed over", () => {
   );
 });
 
-test("an end that came too late and changed nothing is told to nobody: its task may be running", async () => {
+test("an end without effect sends no notification: its task may be running", async () => {
   const told: News[] = [];
   const finishTask = (id: string) => ({
     name: "finishTask",

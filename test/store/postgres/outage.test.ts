@@ -54,7 +54,7 @@ async function countRows(url: string): Promise<{ tasks: number; open: number; en
 }
 
 describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, () => {
-  test("a client's write is refused after a while, later ones at once, and the node's own is answered when it is back", async (t) => {
+  test("writes of clients are refused during an outage, and writes of the node settle after it", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const store = await openQuickNode(t, proxy.url);
@@ -76,7 +76,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     assert.equal(isSettled, false);
     proxy.reopen();
     const [ended] = await own;
-    // What it did in a life that is over it decides anew.
+    // The node repeats the writes of an ended life itself.
     assert(ended.status === "rejected" && ended.reason.kind === "unreachable");
     await eventually("member", () => store.cluster.isMember());
     const third = newTask();
@@ -86,13 +86,13 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     assert.notEqual(await found(third.id), null);
   });
 
-  test("nobody knows of a client's write whose commit was not answered, and it is there or not as a whole", async (t) => {
+  test("the outcome of a write without a reply to its commit is unknown, and it is whole", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const store = await openQuickNode(t, proxy.url);
     const accountId = await seedAccount(store);
     const tasks = [newTask(), newTask()];
-    // The commit arrives, and its answer stays on its way.
+    // The commit arrives, its reply does not.
     proxy.judge = ({ from, type, text }) => {
       if (from === "server" && type === "C" && text.startsWith("COMMIT")) proxy.hold();
       return "pass";
@@ -109,7 +109,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(await countRows(url), { tasks: 2, open: 2, ended: 0 });
   });
 
-  test("a batch that was committed is known to be, though others take the stripes away meanwhile", async (t) => {
+  test("a committed batch is found committed after its stripes were taken", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const store = await openQuickNode(t, proxy.url);
@@ -164,7 +164,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     }
   });
 
-  test("kill -9 of the server: what was acknowledged stays, the rest is settled, and both nodes go on", async (t) => {
+  test("a kill -9 of PostgreSQL keeps all acknowledged writes, and both nodes continue", async (t) => {
     const server = await startPostgres(t);
     const stores = [await openQuickNode(t, server.url), await openQuickNode(t, server.url)];
     const [first, second] = stores;
@@ -206,7 +206,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     );
     const unexplained = [...kept].filter((id) => !acknowledged.has(id) && !unknown.has(id));
     assert.deepEqual(unexplained, []);
-    // What nobody knew of may be written yet.
+    // A write of unknown outcome may still be committed.
     await eventually("counted", async () => {
       const [{ tasks }, { queued }] = await Promise.all([
         countRows(server.url),
@@ -225,7 +225,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
 const CUTS = Number(process.env["POSTBACKD_TEST_CUTS"] ?? 120);
 
 describe("a connection that is cut", { skip: reasonToSkipPostgres() }, () => {
-  test("at any message of a batch: each task is there once, is run once, and counted", async (t) => {
+  test("a cut at any message of a batch keeps each task once, run once and counted once", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     const store = await openQuickNode(t, proxy.url, { beatMs: 2000 });

@@ -12,7 +12,7 @@ import {
   startPostgres,
 } from "../../helpers/postgres.ts";
 
-/** Reaches a server of a URL as a node does, and answers which host that was. */
+/** Connects to a URL as a node does, and returns the host. */
 async function reach(url: string): Promise<string> {
   const { connection, host } = await reachServer(parseServerAddress(url), 5000);
   await connection.close();
@@ -35,7 +35,7 @@ function withHost(url: string, other: string, place: "before" | "behind"): strin
 const NOBODY = "127.0.0.1:1";
 
 describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }, () => {
-  test("is the first host that answers", async (t) => {
+  test("the first reachable host is used", async (t) => {
     const url = await newDatabaseUrl(t);
     const { host } = new URL(url);
 
@@ -43,7 +43,7 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     assert.equal(await reach(withHost(url, NOBODY, "behind")), host);
   });
 
-  test("tells of every host that was asked in vain, and whether to try again", async (t) => {
+  test("the error names each unreachable host and whether it may pass", async (t) => {
     const url = changed(await newDatabaseUrl(t), (parts) => (parts.password = "wrong"));
 
     await assert.rejects(reach(url), {
@@ -57,7 +57,7 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
   });
 
   const skip = reasonToSkipStandby();
-  test("is none that takes no writes, where there is another", { skip }, async (t) => {
+  test("a standby is not used if another host accepts writes", { skip }, async (t) => {
     const primary = await startPostgres(t);
     const standby = await startPostgres(t, { standbyOf: primary });
     const { host } = new URL(standby.url);
@@ -72,7 +72,7 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
   });
 
   for (const encoding of ["EUC_JP", "SQL_ASCII"]) {
-    test(`is refused with the remedy if its database has the encoding ${encoding}`, async (t) => {
+    test(`a database with the encoding ${encoding} is refused`, async (t) => {
       const url = await newDatabaseUrl(t);
       const database = `e_${randomUUID()}`;
       await askDatabase(
@@ -89,7 +89,7 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     });
   }
 
-  test("is none that may lose what it has acknowledged", async (t) => {
+  test("a server that may lose acknowledged writes is refused", async (t) => {
     const server = await startPostgres(t, { settings: { synchronous_commit: "off" } });
 
     await assert.rejects(reach(server.url), {

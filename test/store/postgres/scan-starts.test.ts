@@ -63,7 +63,7 @@ interface OldTask {
   readonly state?: "queued" | "delayed" | typeof RUNNING;
 }
 
-/** Makes a task visible now whose number is so old. What runs is the run of the node that joined last. */
+/** Makes a task visible now whose number is so old. A running task belongs to the node that joined last. */
 async function appear(
   { session, accountId }: Pick<Awaited<ReturnType<typeof openRisen>>, "session" | "accountId">,
   { ageMs = OLD_MS, priority = 0, state = "queued" }: OldTask,
@@ -83,7 +83,7 @@ async function appear(
 }
 
 describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => {
-  test("find a task whose post was committed some seconds late", async (t) => {
+  test("claims find a task whose post was committed some seconds late", async (t) => {
     const risen = await openRisen(t);
     const seq = await appear(risen, { ageMs: 4000 });
     let found: readonly number[] = [];
@@ -101,7 +101,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(found, [seq]);
   });
 
-  test("leave what is older than any commit to the look at all, which comes when a node has ended", async (t) => {
+  test("older tasks are claimed after the scan that follows the end of a node", async (t) => {
     const risen = await openRisen(t);
     const { store } = risen;
     const seq = await appear(risen, {});
@@ -113,7 +113,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(await claimSeqs(store), [seq]);
   });
 
-  test("run again at once what another node put back, and what was delayed", async (t) => {
+  test("tasks requeued or released by another node are claimed immediately", async (t) => {
     const risen = await openRisen(t);
     const { store, url } = risen;
     const other = await openNode(t, url);
@@ -130,7 +130,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(await claimSeqs(store), [delayed, released, requeued]);
   });
 
-  test("keep to priorities, below the scan start and above it", async (t) => {
+  test("priorities hold below and above the scan start", async (t) => {
     const risen = await openRisen(t);
     const { store, url, post } = risen;
     const other = await openNode(t, url);
@@ -146,7 +146,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(others, []);
   });
 
-  test("find again what somebody held while they passed over it, and let go", async (t) => {
+  test("a task that was locked is claimed after its release", async (t) => {
     const risen = await openRisen(t);
     const { store, session } = risen;
     const seq = await appear(risen, { ageMs: 3000 });
@@ -159,7 +159,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     await eventually("it is claimed", async () => (await claimSeqs(store)).includes(seq), 3000);
   });
 
-  test("run what an account had waiting before it was disabled, once it is enabled", async (t) => {
+  test("tasks of a disabled account are claimed after it is enabled", async (t) => {
     const risen = await openRisen(t);
     const { store } = risen;
     await store.setAccountDisabled({ login: "ada", disabledAt: Date.now() });
@@ -173,7 +173,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(await claimSeqs(store), [seq]);
   });
 
-  test("send again an attempt that was interrupted, and one that is due since before the scan start", async (t) => {
+  test("interrupted and overdue attempts are claimed below the scan start", async (t) => {
     const { store, accountId, attempt } = await openRisen(t);
     const result = newAttemptResult({ outcome: "interrupted" });
     const next = (dueAt: number) => ({ state: "scheduled", dueAt, retry: 0 }) as const;
@@ -192,7 +192,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     assert.equal((await claimAttempts(store, accountId))[0]?.number, 3);
   });
 
-  test("send what another node scheduled for long ago, once a look at all lanes has told of it", async (t) => {
+  test("overdue attempts of another node are claimed after the lanes were listed", async (t) => {
     const { store, accountId, attempt, session } = await openRisen(t);
     const other = { outcome: "interrupted" } as const;
     const decision = { state: "scheduled", dueAt: Date.now() + OLD_MS, retry: 0 } as const;

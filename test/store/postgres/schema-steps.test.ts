@@ -20,7 +20,7 @@ import { seedAccount, pluck } from "../../helpers/store.ts";
 const PLACE = { shown: "db:5432", database: "jobs" };
 const NEXT = SCHEMA.version + 1;
 
-/** What a program of a later version knows: this one's tables, and steps from them. */
+/** The schema of a later version: the current tables and steps from them. */
 function later(...steps: readonly Pick<SchemaStep, "kind" | "parts">[]): SchemaPlan {
   const numbered = steps.map(({ kind, parts }, i) => ({ to: NEXT + i, kind, parts }));
   return { ...SCHEMA, version: SCHEMA.version + steps.length, steps: numbered };
@@ -31,7 +31,7 @@ const ADD = change("ALTER TABLE accounts ADD COLUMN IF NOT EXISTS colour text");
 const expand = (...parts: readonly StepPart[]) => ({ kind: "expand", parts }) as const;
 const contract = (...parts: readonly StepPart[]) => ({ kind: "contract", parts }) as const;
 
-/** What this program is told of tables for a later one. */
+/** The error of this version for later tables. */
 function needs(version: number): RegExp {
   return new RegExp(`need a program of version ${version}, and this one is of ${SCHEMA.version}`);
 }
@@ -49,7 +49,7 @@ async function versionOf(url: string): Promise<readonly [number, number]> {
   return [row?.version ?? 0, row?.oldest ?? 0];
 }
 
-test("tells which program or command a database's tables need", () => {
+test("the error names the version or the command that the tables need", () => {
   const found = { version: 4, minProgram: 3, movedTo: null };
 
   assert.match(
@@ -72,7 +72,7 @@ test("tells which program or command a database's tables need", () => {
 });
 
 describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
-  test("are made once, also by nodes that start at the same moment", async (t) => {
+  test("concurrent starts create the tables once", async (t) => {
     const { server } = await newServer(t);
     const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
 
@@ -81,7 +81,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(await makeSchema(server), SCHEMA.version);
   });
 
-  test("are expanded while a daemon of the version before works, and others of it start", async (t) => {
+  test("an expansion works with daemons of the version before", async (t) => {
     const { url, server } = await newServer(t);
     const node = await openNode(t, url);
     await seedAccount(node, "before");
@@ -111,7 +111,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await migrateDatabase(server), { from: NEXT, to: NEXT });
   });
 
-  test("are not contracted while a daemon needs what goes, which is named; afterwards none of it starts", async (t) => {
+  test("a contraction waits for old daemons, which it names, and later refuses them", async (t) => {
     const { url, server } = await newServer(t);
     const node = await openNode(t, url, { node: { name: "old-1", url: null, version: "0.9" } });
     const plan = later(expand(ADD), contract(change("ALTER TABLE accounts DROP COLUMN colour")));
@@ -132,7 +132,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     await assert.rejects(migrateDatabase(server), /start the newer postbackd/);
   });
 
-  test("are expanded by a second version only when no daemon is left that is two behind", async (t) => {
+  test("a second expansion waits for daemons two versions behind", async (t) => {
     const { url, server } = await newServer(t);
     const node = await openNode(t, url);
     const plan = later(expand(ADD), expand());
@@ -147,7 +147,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await versionOf(url), [NEXT + 1, NEXT]);
   });
 
-  test("are joined by no daemon that a contraction under way would harm", async (t) => {
+  test("a broken contraction refuses daemons of the old version", async (t) => {
     const { url, server } = await newServer(t);
     await migrateDatabase(server);
     const failing = later(contract(change("SELECT 1 / 0")));
@@ -159,7 +159,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal((await migrateDatabase(server, later(contract()))).to, NEXT);
   });
 
-  test("are changed once by migrations that begin at the same moment", async (t) => {
+  test("concurrent migrations change the tables once", async (t) => {
     const { url, server } = await newServer(t);
     await migrateDatabase(server);
     const plan = later(
@@ -173,7 +173,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await askDatabase(url, "SELECT n FROM taken"), [{ n: 1 }]);
   });
 
-  test("get an index whose making was broken off before", async (t) => {
+  test("a broken index is created again", async (t) => {
     const { url, server } = await newServer(t);
     const node = await openNode(t, url);
     await seedAccount(node, "one");
@@ -192,7 +192,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(valid, [{ indisvalid: true, indisunique: false }]);
   });
 
-  test("let others through while a step waits for a lock", async (t) => {
+  test("a step that waits for a lock does not block other sessions", async (t) => {
     const { url, server } = await newServer(t);
     await migrateDatabase(server);
     const holder = new pg.Client(url);
@@ -210,7 +210,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
       return waiting.length > 0;
     };
     await eventually("the step waits for its lock", isWaiting, 60_000);
-    // It stands behind the step, which gives way; without that, both would wait for the holder.
+    // It queues behind the step, which must give way.
     assert.equal((await askDatabase(url, "SELECT seq FROM accounts")).length, 0);
 
     await holder.query("COMMIT");

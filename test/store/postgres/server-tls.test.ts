@@ -17,7 +17,7 @@ import { temporaryFolder } from "../../helpers/program.ts";
 // Messages of PostgreSQL's protocol: AuthenticationOk, then ReadyForQuery.
 const SIGNED_IN = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49]);
 
-/** A server that takes everybody who speaks TLS with it, and answers no statement. Answers its port. */
+/** A server that accepts every TLS client and returns no rows. Returns its port. */
 async function startTlsServer(t: TestContext, { cert, key }: Certificate): Promise<number> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {
@@ -41,7 +41,7 @@ async function startTlsServer(t: TestContext, { cert, key }: Certificate): Promi
   return (server.address() as AddressInfo).port;
 }
 
-/** What becomes of a connection: "connected", or the reason why not. */
+/** "connected", or the error message. */
 async function outcome(url: string): Promise<string> {
   const [host] = parseServerAddress(url).hosts;
   if (host === undefined) return assert.fail();
@@ -54,7 +54,7 @@ async function outcome(url: string): Promise<string> {
   }
 }
 
-test("believes a certificate as far as sslmode says, for a name and for an address", async (t) => {
+test("sslmode decides which certificates are accepted, for a name and an address", async (t) => {
   const authority = makeCertificate({ commonName: "authority", isAuthority: true });
   const issuer = { issuer: authority };
   const ofName = makeCertificate({ ...issuer, commonName: "db", names: ["localhost"] });

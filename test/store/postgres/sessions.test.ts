@@ -41,7 +41,7 @@ async function settingsOf(
 }
 
 describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
-  test("has its node's name, waits for the disk unless it may lose, and ends when it is stopped in a transaction", async (t) => {
+  test("a connection has the name and the time-outs of its node, and waits for the disk unless it may lose", async (t) => {
     const dialer = newDialer(t, await newDatabaseUrl(t));
     const idle = { idle_in_transaction_session_timeout: "10s" };
 
@@ -56,7 +56,7 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(reader, { ...name, ...lossy });
   });
 
-  test("has the settings that texts and times depend on, also if its role has others", async (t) => {
+  test("a connection has its own formats of texts and times, not those of its role", async (t) => {
     const adminUrl = await newDatabaseUrl(t);
     const user = `u_${randomUUID()}`;
     const defaults = {
@@ -86,7 +86,7 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     });
   });
 
-  test("is not waited for any more once the store is closed", async (t) => {
+  test("a close ends the wait for a connection", async (t) => {
     const url = new URL(await newDatabaseUrl(t));
     url.port = String(await findFreePort());
     const dialer = newDialer(t, url.href);
@@ -101,41 +101,37 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
   });
 });
 
-describe(
-  "a transaction of which nobody knows how it ended",
-  { skip: reasonToSkipPostgres() },
-  () => {
-    test("has committed if its id has and its stripe was locked by it: a crashed server gives ids again", async (t) => {
-      const url = await newDatabaseUrl(t);
-      await makeSchema(parseServerAddress(url));
-      const connection = await newDialer(t, url).dial(WRITER);
-      const who = { name: "n", url: null, version: "0", kind: "node", liveMs: 10_000 } as const;
-      const { nodeSeq, stripe } = await join(connection, who);
-      const at = { stripe, nodeSeq };
-      const changes = { changed: new Set<number>(), send() {}, committed() {}, reset() {} };
-      const writes = { nothing: async () => [undefined] };
-      const newWork = () => ({ writes, lock() {}, placeOf: () => 0, changes });
-      const parts = { ...at, nextSeq: () => 1, connection, newWork, committed() {} };
-      const runner = new BatchRunner(parts);
-      const lastXid = async (): Promise<string> => {
-        await runner.run([{ name: "nothing", args: null }], 1000);
-        const row = await connection.get<{ xid: string }>(
-          "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1",
-          [stripe],
-        );
-        assert(row !== undefined);
-        return row.xid;
-      };
-      const before = await lastXid();
-      const own = await lastXid();
+describe("a transaction of unknown outcome", { skip: reasonToSkipPostgres() }, () => {
+  test("a transaction has committed if its id has and it locked its stripe", async (t) => {
+    const url = await newDatabaseUrl(t);
+    await makeSchema(parseServerAddress(url));
+    const connection = await newDialer(t, url).dial(WRITER);
+    const who = { name: "n", url: null, version: "0", kind: "node", liveMs: 10_000 } as const;
+    const { nodeSeq, stripe } = await join(connection, who);
+    const at = { stripe, nodeSeq };
+    const changes = { changed: new Set<number>(), send() {}, committed() {}, reset() {} };
+    const writes = { nothing: async () => [undefined] };
+    const newWork = () => ({ writes, lock() {}, placeOf: () => 0, changes });
+    const parts = { ...at, nextSeq: () => 1, connection, newWork, committed() {} };
+    const runner = new BatchRunner(parts);
+    const lastXid = async (): Promise<string> => {
+      await runner.run([{ name: "nothing", args: null }], 1000);
+      const row = await connection.get<{ xid: string }>(
+        "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1",
+        [stripe],
+      );
+      assert(row !== undefined);
+      return row.xid;
+    };
+    const before = await lastXid();
+    const own = await lastXid();
 
-      assert.equal(await hasCommitted(connection, at, { xid: own }), true);
-      assert.equal(await hasCommitted(connection, at, { xid: before }), false);
-      const future = String(BigInt(own) + 1_000_000n);
-      assert.equal(await hasCommitted(connection, at, { xid: future }), false);
-      // The row of a stripe that was taken away tells nothing any more.
-      await leave(connection, nodeSeq);
-      assert.equal(await hasCommitted(connection, at, { xid: own }), true);
-    });
-  },
-);
+    assert.equal(await hasCommitted(connection, at, { xid: own }), true);
+    assert.equal(await hasCommitted(connection, at, { xid: before }), false);
+    const future = String(BigInt(own) + 1_000_000n);
+    assert.equal(await hasCommitted(connection, at, { xid: future }), false);
+    // The row of a taken stripe has no evidence.
+    await leave(connection, nodeSeq);
+    assert.equal(await hasCommitted(connection, at, { xid: own }), true);
+  });
+});

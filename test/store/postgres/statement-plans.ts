@@ -51,7 +51,7 @@ export function exercisePlans(statements: ReadonlySet<string>): void {
 // So much of a statement is shown.
 const SHOWN = 300;
 
-// What is sorted is a part of a large table: the smallest of them has some more rows.
+// A sort may have a part of a large table: the smallest large table has more rows.
 const SORTED_MAX = 4000;
 
 /** Indexes of what is under way, which is bounded by how much may be at a time. */
@@ -70,12 +70,12 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
       "the machine's clock was set, or a delay made shorter: whole tables change, part by part",
     ]),
   ),
-  [ERASE_EMPTY_HOSTS]: "once an hour, one node looks through all hosts",
+  [ERASE_EMPTY_HOSTS]: "once an hour, one node reads all hosts",
   "WHERE q.due_at <= $3 ORDER BY q.place, o.retry > 0": "sorts what one claim may start",
   "SELECT account_seq, at, stripe FROM traffic": "sorts within each minute, up to its limit",
   "SELECT count(*) AS count FROM outbox WHERE started_at IS NULL AND ($1::bigint IS NULL":
-    "asked for once by who holds or releases deliveries: all that waits is counted",
-  "FROM task_counts WHERE word = 'queued'": "once a minute, one node looks at all accounts",
+    "runs once for a pause or resume: all scheduled attempts are counted",
+  "FROM task_counts WHERE word = 'queued'": "once a minute, one node reads all accounts",
 };
 
 function isExcepted(statement: string): boolean {

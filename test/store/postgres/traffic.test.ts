@@ -31,7 +31,7 @@ async function open(
 }
 
 describe("what stripes have counted", { skip: reasonToSkipPostgres() }, () => {
-  test("a host of which all stripes together count nothing has no row once an hour is over", async (t) => {
+  test("a host with zero counts over all stripes loses its rows after an hour", async (t) => {
     const { store, client } = await open(t);
     const accountId = await seedAccount(store);
     await client.query(

@@ -14,7 +14,7 @@ function looked(looks: readonly (readonly [atMs: number, next: number])[], nowMs
   return times;
 }
 
-test("a transaction is at least as old as the first look that found it begun", () => {
+test("a transaction is at least as old as the first poll that found it", () => {
   const times = looked(
     [
       [0, 100],
@@ -28,7 +28,7 @@ test("a transaction is at least as old as the first look that found it begun", (
   assert.equal(times.sinceMs(199), 61_000);
 });
 
-test("the age of a transaction that only the last look can tell of is not known", () => {
+test("the age of a transaction found by the last poll only is unknown", () => {
   const times = looked(
     [
       [0, 100],
@@ -41,7 +41,7 @@ test("the age of a transaction that only the last look can tell of is not known"
   assert.equal(looked([[0, 100]], 500).sinceMs(1), null);
 });
 
-test("many looks in a second count as one, and looks at another server are forgotten", () => {
+test("several polls in a second count as one, and polls of another server are dropped", () => {
   const often = looked(
     [
       [0, 100],
