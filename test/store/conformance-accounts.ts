@@ -1,17 +1,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { KeyToStore, Store } from "../../src/store/store.ts";
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
+import type {
+  AccessApproval,
+  AuditEntry,
+  KeyToStore,
+  NewAccessRequest,
+  NewAccount,
+  Store,
+} from "../../src/store/store.ts";
 import {
   NO_OWN_LIMITS,
+  T0,
   claimAttempt,
+  newAccessRequest,
   newAccount,
   newKeyToStore,
+  newStale,
   pluck,
   postTask,
   seedAccount,
   seedDelivery,
-  T0,
   withAccount,
   withAccounts,
 } from "../helpers/store.ts";
@@ -304,5 +314,341 @@ export function exerciseSecrets(open: OpenStore): void {
     assert.deepEqual(await secrets(), ["whsec_1", "whsec_2"]);
     await store.finishRotation({ login: "ada" });
     assert.deepEqual(await secrets(), ["whsec_2", null]);
+  });
+}
+
+function newApproval(id: string, overrides: Partial<AccessApproval> = {}): AccessApproval {
+  return { id, decidedAt: T0 + 1000, account: newAccount(), ...overrides };
+}
+
+async function idsOf(store: Store, which: "pending" | "all"): Promise<readonly string[]> {
+  return pluck(await store.listAccessRequests({ which, limit: 100 }), "id");
+}
+
+async function insertAll(store: Store, requests: readonly NewAccessRequest[]): Promise<void> {
+  for (const request of requests) await store.insertAccessRequest(request);
+}
+
+export function exerciseAccess(open: OpenStore): void {
+  test("an access request keeps its fields to the character", async (t) => {
+    const { store } = await open(t);
+    const fields = {
+      ...{ email: "o'neil@example.org", name: 'Robert"); DROP TABLE keys;--', company: "😀\u2028" },
+      message: `${"é".repeat(3999)}\n`,
+    };
+    const none = { email: "a@b", name: null, company: null, message: null };
+    const [full, short] = [newAccessRequest({ fields }), newAccessRequest({ fields: none })];
+
+    await insertAll(store, [full, short]);
+
+    assert.deepEqual(await store.listAccessRequests({ which: "pending", limit: 100 }), [
+      { id: full.id, ...fields, createdAt: T0, decision: null },
+      { id: short.id, ...none, createdAt: T0, decision: null },
+    ]);
+  });
+
+  test("50 requests to two processes concurrently leave the allowed number of pending requests", async (t) => {
+    const { store, again } = await open(t);
+    const stores = [store, await again()];
+    const insert = (i: number) =>
+      (stores[i % 2] ?? store).insertAccessRequest(newAccessRequest({ pendingMax: 20 }));
+
+    const outcomes = await Promise.all(Array.from({ length: 50 }, (_, i) => insert(i)));
+
+    assert.equal(outcomes.filter((outcome) => outcome === "stored").length, 20);
+    assert.equal(outcomes.filter((outcome) => outcome === "limit reached").length, 30);
+    assert.equal((await idsOf(store, "all")).length, 20);
+  });
+
+  test("the limit of requests counts pending requests", async (t) => {
+    const { store } = await open(t);
+    const request = () => newAccessRequest({ pendingMax: 1 });
+    const [first, second, third] = [request(), request(), request()];
+    const insert = (each: NewAccessRequest) => store.insertAccessRequest(each);
+
+    assert.deepEqual([await insert(first), await insert(second)], ["stored", "limit reached"]);
+    await store.denyAccessRequest({ id: first.id, decidedAt: T0 });
+    assert.equal(await insert(second), "stored");
+    await store.approveAccessRequest(newApproval(second.id));
+    assert.equal(await insert(third), "stored");
+    assert.equal(await insert(newAccessRequest({ pendingMax: 0 })), "limit reached");
+  });
+
+  test("a new request replaces the oldest pending one after a day", async (t) => {
+    const { store } = await open(t);
+    const request = (createdAt: number) => newAccessRequest({ createdAt, pendingMax: 2 });
+    const [decided, first, second] = [request(T0), request(T0 + 1), request(T0 + 2)];
+    await store.insertAccessRequest(decided);
+    await store.denyAccessRequest({ id: decided.id, decidedAt: T0 });
+    await insertAll(store, [first, second]);
+
+    const [early, late] = [request(T0 + 1 + DAY_MS), request(T0 + 2 + DAY_MS)];
+    assert.equal(await store.insertAccessRequest(early), "limit reached");
+    assert.equal(await store.insertAccessRequest(late), "stored");
+    assert.deepEqual(await idsOf(store, "all"), [decided.id, second.id, late.id]);
+  });
+
+  test("all pending requests from before a time are denied together", async (t) => {
+    const { store } = await open(t);
+    const requests = [0, 1, 2, 3].map((ms) => newAccessRequest({ createdAt: T0 + ms }));
+    await insertAll(store, requests);
+    await store.approveAccessRequest(newApproval(requests[0]?.id ?? ""));
+    const denial = { madeBefore: T0 + 3, decidedAt: T0 + 9 };
+
+    assert.equal(await store.denyAccessRequests(denial), 2);
+    assert.equal(await store.denyAccessRequests(denial), 0);
+
+    assert.deepEqual(await idsOf(store, "pending"), [requests[3]?.id]);
+    const all = pluck(await store.listAccessRequests({ which: "all", limit: 10 }), "decision");
+    const kinds = all.map((decision) => decision?.kind);
+    assert.deepEqual(kinds, ["approved", "denied", "denied", undefined]);
+    assert.equal(all[1]?.decidedAt, T0 + 9);
+  });
+
+  test("all or only pending requests are listed oldest first, up to the limit", async (t) => {
+    const { store } = await open(t);
+    // Their ids and times are in reverse order.
+    const requests = [4, 3, 2, 1].map((age) => newAccessRequest({ createdAt: T0 + age }));
+    await insertAll(store, requests);
+    const ids = pluck(requests, "id");
+    await store.denyAccessRequest({ id: ids[1] ?? "", decidedAt: T0 });
+
+    for (const [which, expected] of [
+      ["all", ids],
+      ["pending", [ids[0], ids[2], ids[3]]],
+    ] as const) {
+      assert.deepEqual(await idsOf(store, which), expected);
+      const page = await store.listAccessRequests({ which, limit: 2 });
+      assert.deepEqual(pluck(page, "id"), expected.slice(0, 2));
+    }
+    assert.equal(await store.countPendingRequests(2), 2);
+    assert.equal(await store.countPendingRequests(100), 3);
+  });
+
+  test("a list of requests ends after the request that exceeds the limit of characters", async (t) => {
+    const { store } = await open(t);
+    const fields = { email: "a@b", name: null, company: "ш", message: "ш".repeat(6) };
+    const listed = async (lettersMax: number): Promise<number> =>
+      (await store.listAccessRequests({ which: "all", limit: 10, lettersMax })).length;
+    await insertAll(
+      store,
+      Array.from({ length: 4 }, () => newAccessRequest({ fields })),
+    );
+
+    assert.deepEqual(await Promise.all([9, 10, 20, 39, 40].map(listed)), [1, 2, 3, 4, 4]);
+  });
+
+  test("an approval creates the account with its key, and the request names it", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const account = newAccount({ login: "grace", webhookSecret: "whsec_g", createdAt: T0 + 7 });
+
+    const approving = store.approveAccessRequest(newApproval(request.id, { account }));
+    // A memo of this turn must not keep the unknown key.
+    const before = await store.findKeyHolder(account.firstKey.hash);
+    assert(before === null || before.login === "grace");
+    assert.equal(await approving, "approved");
+
+    const holder = await store.findKeyHolder(account.firstKey.hash);
+    const { accountId, login } = holder ?? assert.fail();
+    assert.equal(login, "grace");
+    assert.equal((await store.findSecrets("grace"))?.webhookSecret, "whsec_g");
+    const created = { login: "grace", createdAt: T0 + 7, disabledAt: null };
+    assert.deepEqual(await store.listAccounts(), [created]);
+    const [listed] = await store.listAccessRequests({ which: "all", limit: 1 });
+    const decision = { kind: "approved", decidedAt: T0 + 1000, login: "grace" };
+    assert.deepEqual(listed?.decision, decision);
+    assert.deepEqual(await idsOf(store, "pending"), []);
+    assert.deepEqual(await store.findApprovedRequest(accountId), listed);
+    assert.equal(await store.findApprovedRequest(accountId + 1), null);
+  });
+
+  test("the first decision of a request is final", async (t) => {
+    const { store } = await open(t);
+    const [approved, denied] = [newAccessRequest(), newAccessRequest()];
+    await insertAll(store, [approved, denied]);
+    await store.approveAccessRequest(newApproval(approved.id));
+    assert.equal(await store.denyAccessRequest({ id: denied.id, decidedAt: T0 + 5 }), "denied");
+    const before = await store.listAccessRequests({ which: "all", limit: 10 });
+    assert.deepEqual(before[1]?.decision, { kind: "denied", decidedAt: T0 + 5, login: null });
+
+    for (const { id } of [approved, denied]) {
+      const account = newAccount({ login: "another" });
+      const approval = newApproval(id, { account, decidedAt: T0 + 9999 });
+      assert.equal(await store.approveAccessRequest(approval), "decided");
+      assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 + 9999 }), "decided");
+    }
+
+    assert.deepEqual(await store.listAccessRequests({ which: "all", limit: 10 }), before);
+    assert.equal((await store.listAccounts()).length, 1);
+  });
+
+  test("a decision of an unknown request has no effect", async (t) => {
+    const { store } = await open(t);
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+
+    for (const id of ["", "%", request.id.toUpperCase(), newAccessRequest().id]) {
+      assert.equal(await store.approveAccessRequest(newApproval(id)), "unknown");
+      assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 }), "unknown");
+    }
+
+    assert.deepEqual(await store.listAccounts(), []);
+    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+  });
+
+  test("a request stays pending if its account cannot be created", async (t) => {
+    const { store } = await open(t);
+    const firstKey = newKeyToStore();
+    await store.createAccount(newAccount({ firstKey }));
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const approve = (account: NewAccount) =>
+      store.approveAccessRequest(newApproval(request.id, { account }));
+
+    const taken = newAccount();
+    assert.equal(await approve(taken), "exists");
+    assert.equal(await store.findKeyHolder(taken.firstKey.hash), null);
+    await assert.rejects(approve(newAccount({ login: "bob", firstKey })));
+
+    assert.equal((await store.listAccounts()).length, 1);
+    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+    assert.equal(await approve(newAccount({ login: "ada2" })), "approved");
+  });
+
+  test("two processes that approve a request concurrently create one account", async (t) => {
+    const { store, again } = await open(t);
+    const other = await again();
+    const request = newAccessRequest();
+    await store.insertAccessRequest(request);
+    const approve = (from: Store, login: string) =>
+      from.approveAccessRequest(newApproval(request.id, { account: newAccount({ login }) }));
+
+    const outcomes = await Promise.all([approve(store, "ada"), approve(other, "bob")]);
+
+    assert.deepEqual(outcomes.toSorted(), ["approved", "decided"]);
+    const winner = outcomes[0] === "approved" ? "ada" : "bob";
+    assert.deepEqual(pluck(await store.listAccounts(), "login"), [winner]);
+    const [listed] = await other.listAccessRequests({ which: "all", limit: 1 });
+    assert.equal(listed?.decision?.login, winner);
+  });
+}
+
+export function exerciseKeptSecrets(open: OpenStore): void {
+  test("the first secret of a name is kept", async (t) => {
+    const { store, again } = await open(t);
+    const keep = (fresh: string) => ({ name: "cursors", fresh }) as const;
+
+    const answers = await Promise.all(["a", "b"].map((fresh) => store.keepSecret(keep(fresh))));
+
+    assert.deepEqual(answers, ["a", "a"]);
+    for (const each of [store, await again()]) {
+      assert.equal(await each.keepSecret(keep("c")), "a");
+    }
+  });
+}
+
+function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
+  const actor = { kind: "user", name: "root", address: null } as const;
+  return { at: T0, actor, action: "key.created", subject: "ada", details: null, ...overrides };
+}
+
+async function entriesOf(store: Store): Promise<readonly AuditEntry[]> {
+  const found = await store.listAudit({ since: null, action: null, limit: 99, before: null });
+  return found.map(({ seq: _seq, ...entry }) => entry);
+}
+
+export function exerciseAudit(open: OpenStore): void {
+  test("every process lists audit entries with all fields, newest first", async (t) => {
+    const { store, again } = await open(t);
+    const actor = { kind: "account", name: "ada key_1", address: "203.0.113.7" } as const;
+    const one = newEntry({
+      actor,
+      details: { label: 'a "b" \u0000', count: 3, is: true, no: null },
+    });
+    const other = newEntry({ action: "session.refused", subject: null });
+
+    await store.noteAudit(one);
+    await store.noteAudit(other);
+
+    assert.deepEqual(await entriesOf(await again()), [other, one]);
+  });
+
+  test("a write records its entry if it has an effect", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store, "ada");
+    const key = { ...newKeyToStore(), login: "ada", createdAt: T0 };
+    const entry = newEntry();
+
+    assert.equal(await store.createKey({ ...key, activeMax: 0, audit: entry }), "limit reached");
+    assert.deepEqual(await entriesOf(store), []);
+    assert.equal(await store.createKey({ ...key, activeMax: 9, audit: entry }), "created");
+    const revoked = newEntry({ action: "key.revoked" });
+    const change = { keyId: key.keyId, accountId };
+    await store.revokeKey({ ...change, revokedAt: T0 + 1, audit: revoked });
+    await store.revokeKey({ ...change, revokedAt: T0 + 2, audit: revoked });
+    await store.revokeKey({ ...change, keyId: "key_none", revokedAt: T0 + 2, audit: revoked });
+
+    assert.deepEqual(await entriesOf(store), [revoked, entry]);
+  });
+
+  test("a failed write records no entry", async (t) => {
+    const { store } = await open(t);
+    await seedAccount(store, "ada");
+    const key = { ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 9 };
+    await store.createKey(key);
+
+    await assert.rejects(store.createKey({ ...key, audit: newEntry() }));
+
+    assert.deepEqual(await entriesOf(store), []);
+  });
+
+  test("entries since a time are listed, also entries from before the clock was set back", async (t) => {
+    const { store } = await open(t);
+    for (const at of [0, 5, 1, 2, 3]) {
+      await store.noteAudit(newEntry({ at: T0 + at, subject: `${at}` }));
+    }
+    const since = async (at: number, action: AuditEntry["action"] | null = null) => {
+      const found = await store.listAudit({ since: T0 + at, action, limit: 99, before: null });
+      return pluck(found, "subject").join("");
+    };
+
+    assert.equal(await since(2), "325");
+    assert.equal(await since(2, "key.created"), "325");
+    assert.equal(await since(4), "5");
+    assert.equal(await since(6), "");
+    assert.equal(await since(0, "key.revoked"), "");
+  });
+
+  test("entries are filtered by action and time, and paged", async (t) => {
+    const { store } = await open(t);
+    for (let i = 0; i < 6; i++) {
+      const action = i % 2 === 0 ? "key.created" : "key.revoked";
+      await store.noteAudit(newEntry({ at: T0 + i, action, subject: `${i}` }));
+    }
+    const every = { since: null, action: null, limit: 99, before: null };
+    const subjects = async (query: Partial<Parameters<Store["listAudit"]>[0]>) =>
+      pluck(await store.listAudit({ ...every, ...query }), "subject").join("");
+
+    assert.equal(await subjects({}), "543210");
+    assert.equal(await subjects({ action: "key.revoked" }), "531");
+    assert.equal(await subjects({ since: T0 + 4 }), "54");
+    const page = await store.listAudit({ ...every, limit: 4 });
+    assert.equal(await subjects({ before: page.at(-1)?.seq ?? null }), "10");
+  });
+
+  test("the oldest entries are erased first, and no entry newer than a kept entry", async (t) => {
+    const { store } = await open(t);
+    for (const [i, at] of [T0, T0 + 1, T0 + 5, T0 + 2].entries()) {
+      await store.noteAudit(newEntry({ at, subject: `${i}` }));
+    }
+    const erase = (auditBefore: number, max: number) =>
+      store.eraseStale({ ...newStale({ auditBefore }), max });
+
+    assert.equal(await erase(T0 + 3, 1), 1);
+    assert.equal(await erase(T0 + 3, 9), 1);
+    assert.equal(await erase(T0 + 3, 9), 0);
+    assert.deepEqual(pluck(await entriesOf(store), "subject"), ["3", "2"]);
   });
 }

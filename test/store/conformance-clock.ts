@@ -1,25 +1,54 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import fc from "fast-check";
+
 import { HOUR_MS } from "../../src/domain/clock/duration.ts";
-import type { NewSession } from "../../src/store/store.ts";
+import { NODE_ROLES } from "../../src/store/cluster.ts";
 import {
+  ANSWER_OVERHEAD_BYTES,
+  ATTEMPT_OVERHEAD_BYTES,
+  TASK_OVERHEAD_BYTES,
+} from "../../src/store/common/large-task.ts";
+import type {
+  Attempt,
+  FoundTask,
+  NewSession,
+  ReportedProgress,
+  WorkCounts,
+} from "../../src/store/store.ts";
+import {
+  RETENTION_MS,
+  T0,
   claimAttempt,
   claimOne,
   giveUpAll,
   newAttemptRecord,
+  newFinish,
+  newLeaseClaim,
+  newLeaseType,
   newPost,
   newReading,
   newStale,
   newTask,
   newTaskId,
-  RETENTION_MS,
+  pluck,
   seedDelivery,
   seedFinished,
-  T0,
+  seedWorker,
+  taskQuery,
   withAccount,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
+import {
+  retryOf,
+  ALL_REASONS,
+  type World,
+  idempotencyKeyOf,
+  liveRound,
+  newWorld,
+  randomLife,
+} from "./random-life.ts";
 
 export function exerciseClock(open: OpenStore): void {
   test("the last clock reading is kept over a restart", async (t) => {
@@ -182,4 +211,278 @@ export function exerciseClock(open: OpenStore): void {
 
 function newSession(): NewSession {
   return { hash: newTaskId(), keyId: null, createdAt: T0, sessionsMax: 10 };
+}
+
+export function exerciseCluster(open: OpenStore): void {
+  test("a single node is the only member, holds every role, and has a new id at each start", async (t) => {
+    const { store, again } = await open(t);
+    const { cluster } = store;
+    assert.deepEqual(cluster.membership(), [cluster.self]);
+    for (const role of NODE_ROLES) assert.equal(cluster.holds(role), true, role);
+    assert.equal(cluster.isMember(), true);
+    if (!cluster.isShared) cluster.resign();
+    for (const role of NODE_ROLES) assert.equal(cluster.holds(role), true, role);
+    const stop = cluster.onChange(() => assert.fail("nothing changes"));
+    await store.close();
+    stop();
+
+    const { cluster: later } = await again();
+
+    assert.notEqual(later.self, cluster.self);
+    assert.deepEqual(later.membership(), [later.self]);
+  });
+
+  test("a single node is listed with its roles and its newest facts", async (t) => {
+    const { store } = await open(t);
+    const { cluster } = store;
+    const none = { all: 0, failed: 0 };
+    const facts = { url: null, runs: none, receivers: none, running: [], sending: 0 };
+
+    const [silent, ...others] = await store.listNodes();
+    cluster.tellFacts(() => facts);
+    const newer = { ...facts, url: "http://127.0.0.1:1", running: [{ type: "echo", runs: 2 }] };
+    cluster.tellFacts(() => newer);
+    const [node] = await store.listNodes();
+
+    assert.deepEqual(others, []);
+    assert.equal(silent?.facts, null);
+    assert.deepEqual(node?.facts, newer);
+    assert.equal(node.id, cluster.self);
+    assert.deepEqual([...node.roles].sort(), [...NODE_ROLES].sort());
+    assert(node.name.length > 0 && node.version.length > 0);
+    assert(node.joinedAt <= node.lastSeenAt);
+    assert.equal(node.endedAt, null);
+  });
+
+  test("the health of a shared database is reported, of a file it is null", async (t) => {
+    const { store } = await open(t);
+
+    const health = await store.findDatabaseHealth();
+
+    assert.equal(health !== null, store.cluster.isShared);
+    if (health === null) return;
+    assert.match(health.version, /^\d+(\.\d+)?$/);
+    assert(health.bytes > 0);
+    const { used, max } = health.connections;
+    assert(used > 0 && used <= max, `${used} of ${max}`);
+    const { queue, outbox } = health.deadRows;
+    assert(queue >= 0 && outbox >= 0);
+    const { standbys, commitsWait } = health;
+    assert.deepEqual({ standbys, commitsWait }, { standbys: [], commitsWait: false });
+  });
+
+  test("the newest progress of running tasks is kept in a shared store, not in a file", async (t) => {
+    const { store, again, accountId } = await withAccount(open(t));
+    const tasks = [newTask(), newTask(), newTask()];
+    await store.insertTasks(newPost(accountId, tasks));
+    const ids = pluck(tasks, "id");
+    const [running, ended] = await store.claimTasks({ type: "echo", max: 2, now: T0 });
+    assert(running !== undefined && ended !== undefined);
+    const note = (progress: number) =>
+      store.noteProgress(
+        ids.map((id) => ({ id, progress: { progress, note: "é" }, by: { run: 1 } })),
+      );
+    await note(0.5);
+    await note(0.75);
+    await store.finishTask(newFinish(ended));
+
+    const kept = [{ id: running.id, progress: { progress: 0.75, note: "é" } }];
+    const expected = store.cluster.isShared ? kept : [];
+    assert.deepEqual(await store.findProgress({ ids }), expected);
+    const other = await again();
+    assert.deepEqual(await other.findProgress({ ids }), expected);
+    assert.deepEqual(await other.findProgress({ ids: [newTaskId()] }), []);
+  });
+
+  test("progress of an earlier run or of an ended lease is not kept", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    const [run, leased] = [newTask(), newTask({ type: "print" })];
+    await store.insertTasks(newPost(accountId, [run, leased]));
+    const workerId = await seedWorker(store);
+    const types = [newLeaseType({ type: "print" })];
+    const lease = async () => (await store.claimLeases(newLeaseClaim(workerId, { types })))[0];
+    await store.requeueTasks(await claimOne(store));
+    await claimOne(store);
+    const first = await lease();
+    assert(first !== undefined);
+    const end = { id: first.id, leaseId: first.leaseId, how: "released" } as const;
+    const sequel = { kind: "requeue", isRunCounted: false } as const;
+    await store.endLeases({ ends: [{ ...end, sequel }], workerId, now: T0 });
+    const second = await lease();
+    assert(second !== undefined);
+    const ids = [run.id, leased.id];
+    const of = (id: string, by: ReportedProgress["by"], progress: number) =>
+      store.noteProgress([{ id, progress: { progress, note: null }, by }]);
+    await of(run.id, { run: 2 }, 0.2);
+    await of(leased.id, { leaseId: second.leaseId }, 0.3);
+
+    await of(run.id, { run: 1 }, 0.9);
+    await of(leased.id, { leaseId: first.leaseId }, 0.9);
+
+    const found = await store.findProgress({ ids });
+    const shown = ids.map((id) => found.find((each) => each.id === id)?.progress.progress);
+    const none = [undefined, undefined];
+    assert.deepEqual(shown, store.cluster.isShared ? [0.2, 0.3] : none);
+  });
+
+  test("a single node finds the attempts and tasks of its earlier life", async (t) => {
+    const { store, again, accountId } = await withAccount(open(t));
+    await seedDelivery(store, accountId);
+    const { seq } = await claimAttempt(store);
+    await store.insertTasks(newPost(accountId, [newTask()]));
+    await claimOne(store);
+    await store.close();
+
+    const reopened = await again();
+
+    // In a shared store the earlier life of a node is an ended node.
+    if (!reopened.cluster.isShared) {
+      assert.deepEqual(await reopened.listInFlight({ of: "ended nodes" }), []);
+      assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
+    }
+    const left = await reopened.listInFlight({ of: "earlier life" });
+    assert.deepEqual(
+      left.map((attempt) => attempt.seq),
+      [seq],
+    );
+    assert.equal(await reopened.requeueTasks({ of: "earlier life" }), 1);
+  });
+}
+
+const STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
+
+const NOTHING: WorkCounts = {
+  queued: 0,
+  delayed: 0,
+  running: 0,
+  completed: 0,
+  failed: 0,
+  cancelled: 0,
+  ready: 0,
+  retrying: 0,
+  undelivered: 0,
+  bytes: 0,
+};
+
+export function exerciseCounts(open: OpenStore): void {
+  test("all counts of an account without tasks are zero", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+
+    assert.deepEqual(await store.countWork(accountId), NOTHING);
+    assert.deepEqual(await store.countWork(null), NOTHING);
+    const data = await store.findAccountData({ accountId, revokedMax: 0 });
+    assert.deepEqual(data?.taskCounts, statesOf(NOTHING));
+  });
+
+  test("counts equal the lists after random writes", async (t) => {
+    const { store, again } = await open(t);
+    const world = await newWorld(store);
+    const { accounts } = world;
+    const undone = new Set<string>();
+    const seen = new Set<string>();
+
+    const property = fc.asyncProperty(randomLife({ erases: true }), async (rounds) => {
+      for (const round of rounds) {
+        for (const reason of await liveRound(world, round)) undone.add(reason);
+      }
+      for (const accountId of accounts) {
+        const counts = await store.countWork(accountId);
+        assert.deepEqual(counts, await recount(world, accountId));
+        for (const [word, count] of Object.entries(counts)) if (count > 0) seen.add(word);
+        const data = await store.findAccountData({ accountId, revokedMax: 0 });
+        assert.deepEqual(data?.taskCounts, statesOf(counts));
+      }
+    });
+    await fc.assert(property, { numRuns: 60, seed: 2 });
+
+    assert.deepEqual(undone, ALL_REASONS);
+    assert.deepEqual([...seen].sort(), Object.keys(NOTHING).sort());
+    const before = await Promise.all(accounts.map((id) => store.countWork(id)));
+    assert.deepEqual(await store.countWork(null), sumOf(before));
+    await store.close();
+    const reopened = await again();
+    assert.deepEqual(await Promise.all(accounts.map((id) => reopened.countWork(id))), before);
+    await giveUpAll(reopened);
+    while ((await reopened.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })).looked > 0)
+      continue;
+    const { ready, retrying, undelivered, bytes } = await reopened.countWork(null);
+    assert.deepEqual([ready, retrying, undelivered], [0, 0, 0]);
+    const after = { ...world, store: reopened };
+    const left = sumOf(await Promise.all(accounts.map((id) => recount(after, id))));
+    assert.equal(bytes, left.bytes);
+  });
+}
+
+/** As clients see them: a delayed task is queued. */
+function statesOf(counts: WorkCounts): Partial<WorkCounts> {
+  const states = Object.fromEntries(STATES.map((state) => [state, counts[state]]));
+  return { ...states, queued: counts.queued + counts.delayed };
+}
+
+/** The same, counted one by one. */
+async function recount({ store, ids }: World, accountId: number): Promise<WorkCounts> {
+  const counted = STATES.map(async (state) => {
+    const { tasks, next } = await store.listTasks(
+      taskQuery(accountId, { states: [state], limit: 10_000 }),
+    );
+    assert.equal(next, null);
+    return [state, tasks.length] as const;
+  });
+  const delayed = await store.searchTasks(
+    taskQuery(accountId, { states: ["delayed"], limit: 10_000 }),
+  );
+  assert.equal(delayed.next, null);
+  const { tasks } = await store.listReady(taskQuery(accountId, { limit: 10_000 }));
+  let retrying = 0;
+  let undelivered = 0;
+  let otherBytes = 0;
+  const found = ids
+    .filter((each) => each.accountId === accountId)
+    .map(async (key) => {
+      const answer = { accountId, key: idempotencyKeyOf(key), steadyAt: T0 };
+      return Promise.all([store.findKeptAnswer(answer), store.listDeliveries(key)]);
+    });
+  for (const [kept, deliveries] of await Promise.all(found)) {
+    if (kept !== null) otherBytes += ANSWER_OVERHEAD_BYTES + kept.answerText.length;
+    for (const { state, attempts } of deliveries ?? []) {
+      const isOpen = state === "scheduled" || state === "in_flight";
+      if (isOpen && retryOf(attempts, attempts.length - 1) > 0) retrying++;
+      if (state === "given_up" || state === "refused") undelivered++;
+      for (const attempt of attempts) otherBytes += sizeOfAttempt(attempt);
+    }
+  }
+  const states: Partial<WorkCounts> = Object.fromEntries(await Promise.all(counted));
+  const all = await store.listTasks(taskQuery(accountId, { limit: 10_000 }));
+  const sizes = all.tasks.map(async ({ id }) => sizeOf(await store.findTask({ accountId, id })));
+  return {
+    ...NOTHING,
+    ...states,
+    queued: (states.queued ?? 0) - delayed.tasks.length,
+    delayed: delayed.tasks.length,
+    ready: tasks.length,
+    retrying,
+    undelivered,
+    bytes: (await Promise.all(sizes)).reduce((sum, size) => sum + size, otherBytes),
+  };
+}
+
+function sizeOf(found: FoundTask | null): number {
+  assert(found !== null);
+  const { dataText, inputText, resultText, errorText } = found.task;
+  const texts = [dataText, inputText ?? "", resultText ?? "", errorText ?? ""];
+  return TASK_OVERHEAD_BYTES + Buffer.byteLength(texts.join(""));
+}
+
+function sizeOfAttempt({ endedAt, error, responseExcerpt, refusal, retryAfter }: Attempt): number {
+  if (endedAt === null) return 0;
+  const refusalText = refusal === null ? "" : JSON.stringify(refusal);
+  const texts = [error ?? "", responseExcerpt ?? "", refusalText, retryAfter ?? ""];
+  return ATTEMPT_OVERHEAD_BYTES + Buffer.byteLength(texts.join(""));
+}
+
+function sumOf(counts: readonly WorkCounts[]): WorkCounts {
+  const words = Object.keys(NOTHING) as (keyof WorkCounts)[];
+  return Object.fromEntries(
+    words.map((word) => [word, counts.reduce((sum, each) => sum + each[word], 0)]),
+  ) as unknown as WorkCounts;
 }

@@ -1,10 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { PAUSES_MAX } from "../../src/domain/webhook/delivery-pause.ts";
 import type { AttemptResult, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 import { webhookRequest } from "../../src/domain/webhook/webhook-request.ts";
-import type { Delivery, Lane, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
+import type {
+  AttemptPage,
+  Delivery,
+  Lane,
+  LaneRef,
+  LaneShare,
+  NewDeliveryPause,
+  PauseScope,
+  Store,
+} from "../../src/store/store.ts";
+import { endDue, seedDue, seedEnded } from "../helpers/delivery.ts";
 import {
+  T0,
   claimAttempt,
   claimLanes,
   claimOne,
@@ -16,9 +28,9 @@ import {
   newTaskId,
   pluck,
   postTask,
+  seedAccount,
   seedDelivery,
   seedFinished,
-  T0,
   webhook,
   withAccount,
   withAccounts,
@@ -565,5 +577,168 @@ export function exerciseRedelivery(open: OpenStore): void {
 
     const expected = Array.from({ length: 100 }, (_, i) => DUE + 21 + i);
     assert.deepEqual(pluck(attempts, "dueAt"), expected);
+  });
+}
+
+/** The place before everything that a test makes. */
+async function beginOf(store: Store, accountId: number): Promise<number> {
+  return (await store.listAttempts({ accountId, after: null, limit: 1, now: 0 })).next;
+}
+
+/** As all nodes have committed what a test has made. */
+function list(
+  store: Store,
+  query: { readonly accountId: number; readonly after: number | null; readonly limit?: number },
+): Promise<AttemptPage> {
+  return store.listAttempts({ limit: 100, now: T0, ...query });
+}
+
+export function exerciseAttemptList(open: OpenStore): void {
+  test("lists each attempt of an account once, in the order in which they were scheduled", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    const begin = await beginOf(store, ada);
+    await seedEnded(store, bob, { hosts: ["b.example"] });
+    const [first] = await seedDue(store, ada, ["a.example"]);
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store)));
+    const [second] = await seedEnded(store, ada, { hosts: ["c.example"] });
+    await seedDue(store, bob, ["d.example"]);
+
+    const { attempts } = await list(store, { accountId: ada, after: begin });
+    const pages = [];
+    for (let after = begin, isMore = true; isMore;) {
+      const page = await list(store, { accountId: ada, after, limit: 1 });
+      pages.push(...page.attempts);
+      [after, isMore] = [page.next, page.hasMore];
+    }
+
+    assert.deepEqual(pluck(attempts, "taskId", "kind", "number", "startedAt"), [
+      [first?.id, "postback", 1, T0 + 1000],
+      [first?.id, "postback", 2, null],
+      [second?.id, "postback", 1, T0 + 1000],
+    ]);
+    assert.deepEqual(pages, attempts);
+  });
+
+  test("lists what is scheduled where no place is given, soonest due first, and nothing of others", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    await seedDue(store, bob, ["b.example"]);
+    const [retried] = await seedDue(store, ada, ["a.example"]);
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store)));
+    await seedEnded(store, ada, { hosts: ["c.example"] });
+    const [fresh] = await seedDue(store, ada, ["d.example"]);
+
+    const page = await list(store, { accountId: ada, after: null });
+    const soonest = await list(store, { accountId: ada, after: null, limit: 1 });
+
+    assert.deepEqual(pluck(page.attempts, "taskId", "number"), [
+      [fresh?.id, 1],
+      [retried?.id, 2],
+    ]);
+    assert.deepEqual(soonest.attempts, page.attempts.slice(0, 1));
+    const rest = await list(store, { accountId: ada, after: page.next });
+    assert.deepEqual([rest.attempts, rest.hasMore], [[], false]);
+  });
+
+  test("finds an attempt again from the place before it, when it has started and when it has ended", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    await seedDue(store, accountId, ["a.example", "b.example"]);
+    const scheduled = await list(store, { accountId, after: null });
+    const [first] = scheduled.attempts;
+    assert.ok(first !== undefined);
+    const again = () => list(store, { accountId, after: first.seq - 1, limit: 1 });
+
+    assert.deepEqual((await again()).attempts, [first]);
+    await endDue(store, ["a.example", "b.example"], {});
+    assert.deepEqual((await again()).attempts, [{ ...first, startedAt: T0 + 1000 }]);
+  });
+}
+
+const EVERYTHING: PauseScope = { accountId: null, host: null };
+
+function newPause(overrides: Partial<NewDeliveryPause> = {}): NewDeliveryPause {
+  return { ...EVERYTHING, since: T0, reason: null, pausedBy: "root", ...overrides };
+}
+
+export function exerciseDeliveryPauses(open: OpenStore): void {
+  test("every process lists a pause with its reason until its own scope is resumed", async (t) => {
+    const { store, again } = await open(t);
+    const other = await again();
+    const accountId = await seedAccount(store, "ada");
+    const lane = { accountId, host: "a.example" };
+
+    assert.equal(await store.pauseDeliveries(newPause({ reason: "a rehearsal" })), "paused");
+    assert.equal(await store.pauseDeliveries(newPause({ ...lane, since: T0 + 1 })), "paused");
+
+    const everything = { ...newPause({ reason: "a rehearsal" }), login: null };
+    const ofLane = { ...newPause({ ...lane, since: T0 + 1 }), login: "ada" };
+    assert.deepEqual(await other.listDeliveryPauses(), [everything, ofLane]);
+    assert.equal(await other.resumeDeliveries({ accountId, host: null }), false);
+    assert.equal(await other.resumeDeliveries({ accountId: null, host: "a.example" }), false);
+    assert.equal(await other.resumeDeliveries(EVERYTHING), true);
+    assert.equal(await other.resumeDeliveries(EVERYTHING), false);
+    assert.deepEqual(await store.listDeliveryPauses(), [ofLane]);
+  });
+
+  test("a scope is paused once and keeps its first time", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    const scopes = [
+      EVERYTHING,
+      { accountId, host: null },
+      { accountId: null, host: "a.example" },
+      { accountId, host: "a.example" },
+    ];
+    for (const scope of scopes) {
+      assert.equal(await store.pauseDeliveries(newPause(scope)), "paused");
+      assert.equal(
+        await store.pauseDeliveries(newPause({ ...scope, since: T0 + 9, reason: "again" })),
+        "paused already",
+      );
+    }
+
+    const pauses = await store.listDeliveryPauses();
+    assert.deepEqual(
+      pluck(pauses, "since", "reason"),
+      scopes.map(() => [T0, null]),
+    );
+  });
+
+  test("the number of pauses has a limit, and existing pauses stay", async (t) => {
+    const { store } = await open(t);
+    const pauses = Array.from({ length: PAUSES_MAX }, (_, i) =>
+      newPause({ host: `h${i}.example` }),
+    );
+    await Promise.all(pauses.map((pause) => store.pauseDeliveries(pause)));
+
+    assert.equal(await store.pauseDeliveries(newPause()), "too many");
+    assert.equal(await store.pauseDeliveries(newPause({ host: "h0.example" })), "paused already");
+    assert.equal((await store.listDeliveryPauses()).length, PAUSES_MAX);
+  });
+
+  test("scheduled attempts are counted for all lanes, a host, an account and one lane", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    await seedDelivery(store, ada, { host: "a.example" });
+    await seedDelivery(store, ada, { host: "b.example" });
+    await seedDelivery(store, bob, { host: "a.example" });
+    await store.pauseDeliveries(newPause());
+
+    const counted = [
+      EVERYTHING,
+      { accountId: null, host: "a.example" },
+      { accountId: ada, host: null },
+      { accountId: ada, host: "b.example" },
+      { accountId: bob, host: "b.example" },
+    ].map((scope) => store.countScheduled(scope));
+
+    assert.deepEqual(await Promise.all(counted), [3, 2, 2, 1, 0]);
+  });
+
+  test("the pauses of an account end with it", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store, "ada");
+    await store.pauseDeliveries(newPause({ accountId }));
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
+    while ((await store.eraseAccountPart({ login: "ada" })).kind === "more");
+
+    assert.deepEqual(await store.listDeliveryPauses(), []);
   });
 }

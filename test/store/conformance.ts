@@ -20,39 +20,17 @@ import {
   withAccount,
   postTask,
 } from "../helpers/store.ts";
-import { exerciseAccess } from "./conformance-access.ts";
-import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
-import { exerciseAttemptList } from "./conformance-attempt-list.ts";
-import { exerciseAudit } from "./conformance-audit.ts";
-import { exerciseClock } from "./conformance-clock.ts";
-import { exerciseCluster } from "./conformance-cluster.ts";
-import { exerciseCounts } from "./conformance-counts.ts";
-import {
-  exerciseClaims,
-  exerciseLanes,
-  exerciseRecords,
-  exerciseRedelivery,
-} from "./conformance-deliveries.ts";
-import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
-import { exerciseDeliveryPauses } from "./conformance-delivery-pauses.ts";
-import { exerciseFairness } from "./conformance-fairness.ts";
-import { exerciseHolds } from "./conformance-holds.ts";
-import { exerciseHostTraffic } from "./conformance-host-traffic.ts";
-import { exerciseIdempotency } from "./conformance-idempotency.ts";
-import { exerciseLeaseModel } from "./conformance-lease-model.ts";
-import { exerciseLeases } from "./conformance-leases.ts";
-import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
-import { exerciseQueueExpiry } from "./conformance-queue.ts";
-import { exerciseQuotas } from "./conformance-quotas.ts";
-import { exerciseOrders, exerciseShift } from "./conformance-redelivery.ts";
-import { exerciseSearch } from "./conformance-search.ts";
-import { exerciseKeptSecrets } from "./conformance-secrets.ts";
-import { exerciseSessions } from "./conformance-sessions.ts";
-import { exercisePosting, exerciseReady, exerciseRunning } from "./conformance-tasks.ts";
-import { exerciseTimeline } from "./conformance-timeline.ts";
-import { exerciseOverviews, exerciseTraffic, exerciseWaiting } from "./conformance-traffic.ts";
-import { exerciseWatch } from "./conformance-watch.ts";
-import { exerciseWorkers } from "./conformance-workers.ts";
+import * as accounts from "./conformance-accounts.ts";
+import * as clock from "./conformance-clock.ts";
+import * as deliveries from "./conformance-deliveries.ts";
+import * as leases from "./conformance-leases.ts";
+import * as listing from "./conformance-listing.ts";
+import * as queue from "./conformance-queue.ts";
+import * as quotas from "./conformance-quotas.ts";
+import * as redelivery from "./conformance-redelivery.ts";
+import * as sessions from "./conformance-sessions.ts";
+import * as tasks from "./conformance-tasks.ts";
+import * as traffic from "./conformance-traffic.ts";
 
 /** A store that a test opened; it is closed after the test. */
 export interface OpenedStore {
@@ -72,50 +50,10 @@ export interface StoreLimits {
 /** Opens a store without any data. */
 export type OpenStore = (t: TestContext, options?: StoreLimits) => Promise<OpenedStore>;
 
-/** The groups of the suite, by their titles. */
+/** The groups of the suite: the exports of its files by their names, as `exerciseLeases`. */
 const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
-  "accounts and keys": exerciseAccounts,
-  "what an account is shown": exerciseAccountData,
-  "webhook secrets": exerciseSecrets,
-  "what waits for too long": exerciseQueueExpiry,
-  "what daemons keep for themselves": exerciseKeptSecrets,
-  "access requests": exerciseAccess,
-  "posting and reading tasks": exercisePosting,
-  "idempotency keys": exerciseIdempotency,
-  "lists of tasks": exerciseListing,
-  "cancelling tasks": exerciseCancelling,
-  "the queue": exerciseQueue,
-  "counts of tasks": exerciseCounts,
-  "how much an account may have": exerciseQuotas,
-  "ready tasks": exerciseReady,
-  "running tasks": exerciseRunning,
-  "whose turn it is": exerciseFairness,
-  workers: exerciseWorkers,
-  "sign-ins of the dashboard": exerciseSessions,
-  "the machine's clock": exerciseClock,
-  "disabled accounts": exerciseHolds,
-  leases: exerciseLeases,
-  "leases as a machine of states": exerciseLeaseModel,
-  lanes: exerciseLanes,
-  "claims of attempts": exerciseClaims,
-  "records of attempts": exerciseRecords,
-  redelivery: exerciseRedelivery,
-  "deliveries that are held": exerciseDeliveryPauses,
-  "what the operator sees of deliveries": exerciseDeliveryLog,
-  "what an account sees of its attempts": exerciseAttemptList,
-  "redelivery orders": exerciseOrders,
-  "looking for tasks": exerciseSearch,
-  "the timeline of a task": exerciseTimeline,
-  "a clock that was set": exerciseShift,
-  "what happened over time": exerciseTraffic,
-  "what happened at which host": exerciseHostTraffic,
-  "how long tasks wait": exerciseWaiting,
-  "the operator's list of accounts": exerciseOverviews,
-  "the nodes that share it": exerciseCluster,
-  "who is told of changes": exerciseWatch,
-  "who did what": exerciseAudit,
-  upkeep: exerciseUpkeep,
-  "as a whole": exerciseWhole,
+  ...{ ...accounts, ...clock, ...deliveries, ...leases, ...listing, ...queue, ...quotas },
+  ...{ ...redelivery, ...sessions, ...tasks, ...traffic, exerciseUpkeep, exerciseWhole },
 };
 
 /** A share of the groups, so that several processes may have one each. */
@@ -131,8 +69,9 @@ export function exerciseStore(
   open: OpenStore,
   { part, of }: SuitePart = { part: 0, of: 1 },
 ): void {
-  for (const [index, [title, exercise]] of Object.entries(GROUPS).entries()) {
-    if (index % of === part) describe(`${name}: ${title}`, () => exercise(open));
+  for (const [index, [group, exercise]] of Object.entries(GROUPS).entries()) {
+    const title = group.replace("exercise", "").replaceAll(/[A-Z]/g, (letter) => ` ${letter}`);
+    if (index % of === part) describe(`${name}:${title.toLowerCase()}`, () => exercise(open));
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 
 import { decideDelivery, type AttemptOutcome } from "../../src/domain/webhook/delivery.ts";
-import type { AttemptRecord, ClaimedAttempt, Store } from "../../src/store/store.ts";
+import type { Attempt, AttemptRecord, ClaimedAttempt, Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
 import {
   claimLanes,
@@ -207,4 +207,11 @@ function chosen<Value>(values: readonly Value[], pick: number): Value {
   const value = values[pick % values.length];
   if (value === undefined) throw new Error("there is nothing to choose from");
   return value;
+}
+
+/** How many retries of its series an attempt had used up when it started: interrupted ones use none. */
+export function retryOf(attempts: readonly Attempt[], place: number): number {
+  const series = attempts.slice(0, place + 1);
+  const first = series.findLastIndex(({ number }) => number === 1);
+  return series.slice(first, place).filter(({ outcome }) => outcome !== "interrupted").length;
 }

@@ -20,7 +20,7 @@ import {
   seedWorker,
   T0,
 } from "../../helpers/store.ts";
-import { exerciseLeaseModel } from "../conformance-lease-model.ts";
+import { exerciseLeaseModel } from "../conformance-leases.ts";
 import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "../random-life.ts";
 
 describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
