@@ -75,7 +75,6 @@ test("an I/O error ends all writing, without a retry of the batch", (t) => {
   const { runner, connection, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
   failOnce(t, connection, { source: /INSERT INTO tasks/, code: "SQLITE_IOERR_READ" });
-
   assert.equal(runner.run([makeAccount("bob"), postTasks("1")]).kind, "failed");
   assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
   assert.deepEqual(logins(openOther(t, file)), ["ada"]);
@@ -86,7 +85,6 @@ for (const code of ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMMAP", "SQLITE_NOMEM",
     const { runner, connection } = openRunner(t);
     runner.run([makeAccount("ada")]);
     failOnce(t, connection, { source: /^COMMIT/, code });
-
     assert.equal(runner.run([makeAccount("bob")]).kind, "unknown");
     // Later batches are certain not to be written.
     assert.equal(runner.run([makeAccount("carol")]).kind, "failed");
@@ -98,7 +96,6 @@ for (const code of ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE",
     const { runner, connection, file } = openRunner(t);
     runner.run([makeAccount("ada")]);
     failOnce(t, connection, { source: /^COMMIT/, code });
-
     const { kind } = runner.run([makeAccount("bob"), postTasks("1")]);
     assert.equal(kind, code === "SQLITE_BUSY" ? "busy" : "full");
     assert.equal(runner.run([makeAccount("carol")]).kind, "committed");
@@ -113,7 +110,6 @@ test("a batch without a change reports that it has not written", (t) => {
     const reply = runner.run([{ name, args }]);
     return reply.kind === "committed" && reply.hasWritten;
   };
-
   assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
   assert.equal(written("tryWrite", undefined), true);
   assert.equal(written("releaseDelayed", { now: 0, max: 10 }), false);
@@ -180,11 +176,9 @@ test("a batch is busy while another process locks the file, and the next one is 
   // The lock of this test is not released in time.
   connection.pragma("busy_timeout = 20");
   other.exec("BEGIN IMMEDIATE");
-
   assert.equal(runner.run([makeAccount("ada")]).kind, "busy");
   assert.equal(connection.inTransaction, false);
   other.exec("ROLLBACK");
-
   assert.equal(runner.run([makeAccount("ada")]).kind, "committed");
   assert.deepEqual(logins(other), ["ada"]);
 });
@@ -305,9 +299,7 @@ test("a replaced database file gets no pages, and its batches are not acknowledg
 test("the WAL is copied into the file at its limit and restarts", (t) => {
   const { runner, file } = openRunner(t);
   runner.run([makeAccount("ada")]);
-
   for (let i = 0; i < 20; i++) runner.run([postTasks(JSON.stringify("x".repeat(1_000_000)))]);
-
   assert.ok(readFileSync(file).length > 15_000_000);
   assert.ok(readFileSync(`${file}-wal`).length < 10_000_000);
 });

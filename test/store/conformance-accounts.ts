@@ -83,10 +83,8 @@ export function exerciseAccounts(open: OpenStore): void {
   test("a taken login keeps its account, and the second key is not stored", async (t) => {
     const { store, holder } = await withKey(open(t));
     const second = newKeyToStore();
-
     const again = { firstKey: second, webhookSecret: "whsec_2", createdAt: T0 + 1 };
     assert.equal(await store.createAccount(newAccount(again)), "exists");
-
     assert.notEqual(await holder(), null);
     assert.equal((await store.findSecrets("ada"))?.webhookSecret, "whsec_1");
     assert.equal(await store.findKeyHolder(second.hash), null);
@@ -97,16 +95,13 @@ export function exerciseAccounts(open: OpenStore): void {
     const { store } = await open(t);
     const firstKey = newKeyToStore();
     await store.createAccount(newAccount({ firstKey }));
-
     await assert.rejects(store.createAccount(newAccount({ login: "bob", firstKey })));
-
     assert.deepEqual(pluck(await store.listAccounts(), "login"), ["ada"]);
   });
 
   test("accounts are listed by login, in the order of bytes", async (t) => {
     const { store } = await open(t);
     for (const login of ["bob", "Ada", "ada", "carol"]) await seedAccount(store, login);
-
     assert.deepEqual(pluck(await store.listAccounts(), "login"), ["Ada", "ada", "bob", "carol"]);
     assert.equal(await store.listKeys("BOB"), null);
   });
@@ -115,7 +110,6 @@ export function exerciseAccounts(open: OpenStore): void {
     const { store, holder } = await withKey(open(t));
     const disable = (disabledAt: number | null) =>
       store.setAccountDisabled({ login: "ada", disabledAt });
-
     assert.deepEqual(await disable(T0 + 1), { login: "ada", createdAt: T0, disabledAt: T0 + 1 });
     assert.equal((await disable(T0 + 2))?.disabledAt, T0 + 1);
     assert.equal((await holder())?.accountDisabled, true);
@@ -128,7 +122,6 @@ export function exerciseAccounts(open: OpenStore): void {
   test("the keys of an account are listed oldest first", async (t) => {
     const { store } = await withAccounts(open(t));
     for (const label of ["b", "c", "a"]) await createKey(store, "ada", { label });
-
     assert.deepEqual(pluck(await store.listKeys("ada"), "label"), [null, "b", "c", "a"]);
     assert.equal((await store.listKeys("bob"))?.length, 1);
     assert.equal(await store.listKeys("nobody"), null);
@@ -138,9 +131,7 @@ export function exerciseAccounts(open: OpenStore): void {
     const { store, again } = await withAccount(open(t));
     const stores = [store, await again()];
     const create = (i: number) => createKey(stores[i % 2] ?? store, "ada");
-
     const outcomes = await Promise.all(Array.from({ length: 50 }, (_, i) => create(i)));
-
     assert.equal(outcomes.filter((outcome) => outcome === "created").length, 19);
     assert.equal(outcomes.filter((outcome) => outcome === "limit reached").length, 31);
     assert.equal((await store.listKeys("ada"))?.length, 20);
@@ -150,7 +141,6 @@ export function exerciseAccounts(open: OpenStore): void {
     const { store } = await withAccounts(open(t));
     const { keyId } = newKeyToStore();
     const create = (login: string, key = {}) => createKey(store, login, { activeMax: 2, ...key });
-
     assert.equal(await create("ada", { keyId }), "created");
     assert.equal(await create("ada"), "limit reached");
     assert.equal(await create("bob"), "created");
@@ -187,7 +177,6 @@ export function exerciseAccounts(open: OpenStore): void {
     const other = await again();
     const account = newAccount();
     const { hash, keyId } = account.firstKey;
-
     await other.createAccount(account);
     assert.equal((await store.findKeyHolder(hash))?.keyRevoked, false);
     await other.revokeKey({ keyId, accountId: null, revokedAt: T0 });
@@ -201,7 +190,6 @@ export function exerciseAccounts(open: OpenStore): void {
     const keyId = (await store.listKeys("bob"))?.[0]?.keyId ?? "";
     const revoke = async (accountId: number | null, revokedAt: number) =>
       (await store.revokeKey({ keyId, accountId, revokedAt }))?.revokedAt;
-
     assert.equal(await revoke(ada, T0 + 1), undefined);
     assert.equal((await store.listKeys("bob"))?.[0]?.revokedAt, null);
     assert.equal(await revoke(bob, T0 + 2), T0 + 2);
@@ -309,7 +297,6 @@ export function exerciseSecrets(open: OpenStore): void {
       const { webhookSecret, webhookSecretNext } = await claimAttempt(store);
       return [webhookSecret, webhookSecretNext];
     };
-
     await store.rotateSecret({ login: "ada", next: "whsec_2" });
     assert.deepEqual(await secrets(), ["whsec_1", "whsec_2"]);
     await store.finishRotation({ login: "ada" });
@@ -352,9 +339,7 @@ export function exerciseAccess(open: OpenStore): void {
     const stores = [store, await again()];
     const insert = (i: number) =>
       (stores[i % 2] ?? store).insertAccessRequest(newAccessRequest({ pendingMax: 20 }));
-
     const outcomes = await Promise.all(Array.from({ length: 50 }, (_, i) => insert(i)));
-
     assert.equal(outcomes.filter((outcome) => outcome === "stored").length, 20);
     assert.equal(outcomes.filter((outcome) => outcome === "limit reached").length, 30);
     assert.equal((await idsOf(store, "all")).length, 20);
@@ -365,7 +350,6 @@ export function exerciseAccess(open: OpenStore): void {
     const request = () => newAccessRequest({ pendingMax: 1 });
     const [first, second, third] = [request(), request(), request()];
     const insert = (each: NewAccessRequest) => store.insertAccessRequest(each);
-
     assert.deepEqual([await insert(first), await insert(second)], ["stored", "limit reached"]);
     await store.denyAccessRequest({ id: first.id, decidedAt: T0 });
     assert.equal(await insert(second), "stored");
@@ -381,7 +365,6 @@ export function exerciseAccess(open: OpenStore): void {
     await store.insertAccessRequest(decided);
     await store.denyAccessRequest({ id: decided.id, decidedAt: T0 });
     await insertAll(store, [first, second]);
-
     const [early, late] = [request(T0 + 1 + DAY_MS), request(T0 + 2 + DAY_MS)];
     assert.equal(await store.insertAccessRequest(early), "limit reached");
     assert.equal(await store.insertAccessRequest(late), "stored");
@@ -434,7 +417,6 @@ export function exerciseAccess(open: OpenStore): void {
       store,
       Array.from({ length: 4 }, () => newAccessRequest({ fields })),
     );
-
     assert.deepEqual(await Promise.all([9, 10, 20, 39, 40].map(listed)), [1, 2, 3, 4, 4]);
   });
 
@@ -488,12 +470,10 @@ export function exerciseAccess(open: OpenStore): void {
     const { store } = await open(t);
     const request = newAccessRequest();
     await store.insertAccessRequest(request);
-
     for (const id of ["", "%", request.id.toUpperCase(), newAccessRequest().id]) {
       assert.equal(await store.approveAccessRequest(newApproval(id)), "unknown");
       assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 }), "unknown");
     }
-
     assert.deepEqual(await store.listAccounts(), []);
     assert.deepEqual(await idsOf(store, "pending"), [request.id]);
   });
@@ -539,9 +519,7 @@ export function exerciseKeptSecrets(open: OpenStore): void {
   test("the first secret of a name is kept", async (t) => {
     const { store, again } = await open(t);
     const keep = (fresh: string) => ({ name: "cursors", fresh }) as const;
-
     const answers = await Promise.all(["a", "b"].map((fresh) => store.keepSecret(keep(fresh))));
-
     assert.deepEqual(answers, ["a", "a"]);
     for (const each of [store, await again()]) {
       assert.equal(await each.keepSecret(keep("c")), "a");
@@ -568,10 +546,8 @@ export function exerciseAudit(open: OpenStore): void {
       details: { label: 'a "b" \u0000', count: 3, is: true, no: null },
     });
     const other = newEntry({ action: "session.refused", subject: null });
-
     await store.noteAudit(one);
     await store.noteAudit(other);
-
     assert.deepEqual(await entriesOf(await again()), [other, one]);
   });
 
@@ -598,9 +574,7 @@ export function exerciseAudit(open: OpenStore): void {
     await seedAccount(store, "ada");
     const key = { ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 9 };
     await store.createKey(key);
-
     await assert.rejects(store.createKey({ ...key, audit: newEntry() }));
-
     assert.deepEqual(await entriesOf(store), []);
   });
 
@@ -645,7 +619,6 @@ export function exerciseAudit(open: OpenStore): void {
     }
     const erase = (auditBefore: number, max: number) =>
       store.eraseStale({ ...newStale({ auditBefore }), max });
-
     assert.equal(await erase(T0 + 3, 1), 1);
     assert.equal(await erase(T0 + 3, 9), 1);
     assert.equal(await erase(T0 + 3, 9), 0);

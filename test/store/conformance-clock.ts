@@ -54,11 +54,9 @@ export function exerciseClock(open: OpenStore): void {
   test("the last clock reading is kept over a restart", async (t) => {
     const { store, again } = await open(t);
     assert.equal(await store.findClockReading(), null);
-
     await store.keepClockReading(newReading());
     const later = newReading({ wallAt: T0 + 1, uptimeMs: 1234.5, bootId: null });
     await store.keepClockReading(later);
-
     assert.deepEqual(await store.findClockReading(), later);
     await store.close();
     assert.deepEqual(await (await again()).findClockReading(), later);
@@ -67,9 +65,7 @@ export function exerciseClock(open: OpenStore): void {
   test("a clock step that has moved times is not applied again at the next start", async (t) => {
     const { store } = await open(t);
     await store.keepClockReading(newReading());
-
     await store.shiftTimes({ after: T0, by: HOUR_MS + 0.4 });
-
     assert.deepEqual(await store.findClockReading(), newReading({ wallAt: T0 + HOUR_MS }));
   });
 
@@ -129,9 +125,7 @@ export function exerciseClock(open: OpenStore): void {
   test("a sign-in link moves with the clock", async (t) => {
     const { store } = await open(t);
     await store.createSignInLink({ hash: "link", expiresAt: T0 + HOUR_MS });
-
     await store.shiftTimes({ after: T0, by: 24 * HOUR_MS });
-
     const use = { hash: "link", now: T0 + 24 * HOUR_MS + 1, session: newSession() };
     assert.equal(await store.useSignInLink(use), "created");
   });
@@ -142,7 +136,6 @@ export function exerciseClock(open: OpenStore): void {
     await seedFinished(store, accountId, { tasks: [task] });
     const key = { accountId, id: task.id };
     const expiresAt = T0 + 1000 + RETENTION_MS;
-
     await store.shiftTimes({ after: 0, by: -5 * RETENTION_MS });
     assert.equal((await store.findTask(key))?.task.expiresAt, expiresAt);
     assert.equal((await store.eraseExpired({ now: expiresAt - 1, max: 9 })).looked, 0);
@@ -183,7 +176,6 @@ export function exerciseClock(open: OpenStore): void {
     const looked = [];
     do looked.push((await store.eraseExpired({ now: late, max: 7 })).looked);
     while (looked.at(-1) !== 0);
-
     assert.deepEqual(looked, [7, 7, 7, 7, 2, 0]);
     assert.equal((await store.countWork(accountId)).completed, 30);
   });
@@ -367,7 +359,6 @@ const NOTHING: WorkCounts = {
 export function exerciseCounts(open: OpenStore): void {
   test("all counts of an account without tasks are zero", async (t) => {
     const { store, accountId } = await withAccount(open(t));
-
     assert.deepEqual(await store.countWork(accountId), NOTHING);
     assert.deepEqual(await store.countWork(null), NOTHING);
     const data = await store.findAccountData({ accountId, revokedMax: 0 });

@@ -183,7 +183,6 @@ export function exerciseClaims(open: OpenStore): void {
       return store.claimAttempts({ lanes, now: DUE });
     };
     const none = lane({ host: "none.example" });
-
     assert.deepEqual((await claim(1)).lanes, [lane({ freshDueAt: DUE }), none]);
     assert.deepEqual((await claim(9)).lanes, [lane({ freshDueAt: DUE + 700 }), none]);
     assert.deepEqual((await store.claimAttempts({ lanes: [], now: DUE })).attempts, []);
@@ -216,7 +215,6 @@ export function exerciseClaims(open: OpenStore): void {
     for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
     const claim = async (max: number) =>
       pluck(await claimLanes(store, ["a.example"], { max, now: DUE + 9 }), "dueAt");
-
     assert.deepEqual(await claim(2), [DUE, DUE + 1]);
     assert.deepEqual(await claim(9), [DUE + 2, DUE + 3, DUE + 4]);
   });
@@ -397,7 +395,6 @@ export function exerciseRecords(open: OpenStore): void {
       const result = newAttemptResult({ outcome });
       const attempt = await claimAttempt(store);
       await store.recordAttempt(newAttemptRecord(attempt, { result, decision: { state } }));
-
       const delivery = await theDelivery(store, accountId, id);
       assert.deepEqual([delivery.state, pluck(delivery.attempts, "outcome")], [state, [outcome]]);
       assert.deepEqual([await lanesOf(store), await inFlight(store)], [[], []]);
@@ -558,9 +555,7 @@ export function exerciseRedelivery(open: OpenStore): void {
     const { id } = await seedDelivery(store, accountId);
     await end(store, { state: "given_up" });
     const order = { accountId, id, kind: null, states: null, now: T0 + 5000 } as const;
-
     await Promise.all(Array.from({ length: 20 }, () => store.redeliver(order)));
-
     assert.equal((await theDelivery(store, accountId, id)).attempts.length, 2);
   });
 
@@ -572,9 +567,7 @@ export function exerciseRedelivery(open: OpenStore): void {
       await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
       await store.redeliver({ accountId, id, kind: null, states: null, now: DUE + 1 + i });
     }
-
     const { attempts } = await theDelivery(store, accountId, id);
-
     const expected = Array.from({ length: 100 }, (_, i) => DUE + 21 + i);
     assert.deepEqual(pluck(attempts, "dueAt"), expected);
   });
@@ -594,7 +587,7 @@ function list(
 }
 
 export function exerciseAttemptList(open: OpenStore): void {
-  test("lists each attempt of an account once, in the order in which they were scheduled", async (t) => {
+  test("each attempt of an account is listed once, in the order of its schedule", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const begin = await beginOf(store, ada);
     await seedEnded(store, bob, { hosts: ["b.example"] });
@@ -619,7 +612,7 @@ export function exerciseAttemptList(open: OpenStore): void {
     assert.deepEqual(pages, attempts);
   });
 
-  test("lists what is scheduled where no place is given, soonest due first, and nothing of others", async (t) => {
+  test("without a place the scheduled attempts of the account are listed, soonest due first", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     await seedDue(store, bob, ["b.example"]);
     const [retried] = await seedDue(store, ada, ["a.example"]);
@@ -639,14 +632,13 @@ export function exerciseAttemptList(open: OpenStore): void {
     assert.deepEqual([rest.attempts, rest.hasMore], [[], false]);
   });
 
-  test("finds an attempt again from the place before it, when it has started and when it has ended", async (t) => {
+  test("a started or ended attempt is listed again after the place before it", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await seedDue(store, accountId, ["a.example", "b.example"]);
     const scheduled = await list(store, { accountId, after: null });
     const [first] = scheduled.attempts;
     assert.ok(first !== undefined);
     const again = () => list(store, { accountId, after: first.seq - 1, limit: 1 });
-
     assert.deepEqual((await again()).attempts, [first]);
     await endDue(store, ["a.example", "b.example"], {});
     assert.deepEqual((await again()).attempts, [{ ...first, startedAt: T0 + 1000 }]);
@@ -708,7 +700,6 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
       newPause({ host: `h${i}.example` }),
     );
     await Promise.all(pauses.map((pause) => store.pauseDeliveries(pause)));
-
     assert.equal(await store.pauseDeliveries(newPause()), "too many");
     assert.equal(await store.pauseDeliveries(newPause({ host: "h0.example" })), "paused already");
     assert.equal((await store.listDeliveryPauses()).length, PAUSES_MAX);
@@ -738,7 +729,6 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
     await store.pauseDeliveries(newPause({ accountId }));
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
     while ((await store.eraseAccountPart({ login: "ada" })).kind === "more");
-
     assert.deepEqual(await store.listDeliveryPauses(), []);
   });
 }

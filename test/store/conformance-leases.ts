@@ -217,7 +217,6 @@ export function exerciseLeases(open: OpenStore): void {
     const lease = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(lease, EXPIRED), LATE);
     await store.claimTasks({ type: "echo", max: 1, now: LATE });
-
     assert.equal(await outcomesOf({ store, workerId }, lease, LATE), "lost lost lost lost ok");
     assert.equal((await found()).state, "running");
   });

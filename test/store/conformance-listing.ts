@@ -83,7 +83,6 @@ export function exerciseListing(open: OpenStore): void {
 
   test("an acknowledged task is in the next list", async (t) => {
     const { store, accountId } = await withAccount(open(t));
-
     for (let i = 1; i <= 20; i++) {
       const task = await postTask(store, accountId);
       const { tasks } = await store.listTasks(taskQuery(accountId, { limit: 1 }));
@@ -188,10 +187,8 @@ export function exerciseCancelling(open: OpenStore): void {
   test("a cancel of another account's task has no effect", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const task = await postTask(store, ada);
-
     assert.equal(await cancel(store, bob, task.id), "unknown");
     assert.equal(await cancel(store, ada, newTaskId()), "unknown");
-
     assert.equal((await store.findTask({ accountId: ada, id: task.id }))?.task.state, "queued");
   });
 

@@ -272,9 +272,7 @@ export function exerciseFairness(open: OpenStore): void {
       await store.insertTasks(newPost(accountId, [newTask(), newTask()]));
     }
     const claims = [1, 1, 2, 1].map((max) => store.claimTasks({ type: "echo", max, now: T0 }));
-
     const claimed = (await Promise.all(claims)).flat();
-
     assert.deepEqual(pluck(claimed, "accountId"), [ada, bob, eve, ada, bob]);
   });
 
@@ -499,9 +497,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     const { store } = await open(t);
     const { found, beat, workerId } = await leased(store);
     await disable(store, "ada");
-
     assert.equal(await beat(), "suspended");
-
     assert.deepEqual([(await found())?.state, (await found())?.runs], ["queued", 0]);
     assert.equal(await beat(), "lost");
     await enable(store, "ada");
@@ -514,7 +510,6 @@ function exerciseHeldLeases(open: OpenStore): void {
     const { found, beat } = await leased(store);
     await disable(store, "ada");
     await enable(store, "ada");
-
     assert.equal(await beat(), "ok");
     assert.equal((await found())?.state, "running");
   });
@@ -561,7 +556,6 @@ function exerciseHeldLeases(open: OpenStore): void {
     assert.equal(await beat(), "suspended");
     await enable(store, "ada");
     await leaseOne(store, workerId);
-
     assert.equal((await endLease(store, newLeaseEnd(lease))).outcome, "lost");
   });
 }
@@ -599,9 +593,7 @@ function exerciseHoldChanges(open: OpenStore): void {
     const later = newTask({ startAt: T0 + 1000 });
     await store.insertTasks(newPost(ada, [newTask(), newTask({ type: "scan" }), later]));
     await claimOne(store, "scan");
-
     const held = await store.findSuspendedWork({ accountId: ada });
-
     assert.deepEqual(held, { queued: 2, running: 1, webhooks: 1 });
   });
 }

@@ -152,7 +152,6 @@ export function exerciseQuotas(open: OpenStore): void {
     const idempotency = { key: "k", bodyHash: "h", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const post = (openTasks: number) =>
       insertTwo(store, accountId, { idempotency, quota: { ...NO_QUOTA, openTasks } });
-
     assert.equal((await post(1)).kind, "over quota");
     assert.equal(await store.findKeptAnswer({ accountId, ...idempotency }), null);
     assert.equal((await post(2)).kind, "inserted");
@@ -301,9 +300,7 @@ export function exerciseIdempotency(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const idempotency = newIdempotency();
     const twin = newTask();
-
     await assert.rejects(store.insertTasks(newPost(accountId, [twin, twin], { idempotency })));
-
     const { key } = idempotency;
     assert.equal(await store.findKeptAnswer({ accountId, key, steadyAt: T0 }), null);
     assert.deepEqual(await insertOne(store, accountId, { idempotency }), { kind: "inserted" });

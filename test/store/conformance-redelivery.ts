@@ -298,7 +298,6 @@ export function exerciseOrders(open: OpenStore): void {
     const tasks = await seedEnded(store, accountId, { hosts });
     const order = newOrder();
     await placeOrder(store, order);
-
     const step = { id: order.id, max: 2, now: NOW };
     const all = Array.from({ length: 20 }, () => store.stepRedeliveryOrder(step));
     assert.equal(sum(await Promise.all(all)), 30);
@@ -315,7 +314,6 @@ export function exerciseOrders(open: OpenStore): void {
     while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })).looked > 0) continue;
     const late = { endedAt: ORDERED_AT + 1, now: ORDERED_AT };
     await seedEnded(store, accountId, { hosts: ABC, ...late });
-
     assert.equal(sum(await workOff(store, order.id)), 0);
   });
 

@@ -65,7 +65,6 @@ export function exerciseSessions(open: OpenStore): void {
     const disabled = await seedKey(store, "bob");
     await store.revokeKey({ keyId: revoked, accountId: null, revokedAt: T0 });
     await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
-
     for (const keyId of [revoked, disabled, "key_x", ""]) {
       const session = newSession({ keyId });
       assert.equal(await store.createSession(session), "refused");
@@ -180,11 +179,9 @@ export function exerciseSessions(open: OpenStore): void {
     const { store } = await open(t);
     const [ended, other] = [newSession(), newSession()];
     for (const each of [ended, other]) await store.createSession(each);
-
     await store.endSession(ended.hash);
     await store.endSession(ended.hash);
     await store.endSession("hash-x");
-
     assert.equal(await store.findSession(ended.hash), null);
     assert.notEqual(await store.findSession(other.hash), null);
   });
@@ -250,14 +247,12 @@ export function exerciseWorkers(open: OpenStore): void {
   test("a name has one active worker, and is free after a revocation", async (t) => {
     const { store } = await open(t);
     const [first, second, third] = [newWorker(), newWorker({ createdAt: T0 + 1 }), newWorker()];
-
     assert.equal(await store.createWorker(first), "created");
     assert.equal(await store.createWorker(second), "exists");
     assert.equal(await store.findWorkerHolder(second.hash), null);
     await store.revokeWorker({ name: "w", revokedAt: T0 + 5 });
     assert.equal(await store.createWorker(second), "created");
     assert.equal(await store.createWorker(third), "exists");
-
     assert.equal((await store.findWorkerHolder(first.hash))?.isRevoked, true);
     assert.equal((await store.findWorkerHolder(second.hash))?.isRevoked, false);
   });
@@ -286,9 +281,7 @@ export function exerciseWorkers(open: OpenStore): void {
       // The clock was set back meanwhile.
       await store.revokeWorker({ name: "w", revokedAt: T0 + 9 - i });
     }
-
     const again = await store.revokeWorker({ name: "w", revokedAt: T0 + 99 });
-
     assert.equal(again?.lastFour, "bbbb");
     assert.equal(again.revokedAt, T0 + 8);
     assert.equal(await store.revokeWorker({ name: "W", revokedAt: T0 }), null);

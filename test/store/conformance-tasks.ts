@@ -73,7 +73,6 @@ export function exercisePosting(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const refused = newRefusedTask({ tag: "a" });
     await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
-
     assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
     for (const filter of [{}, { tag: "a" }, { type: "echo" }, { tag: "a", type: "echo" }]) {
       assert.deepEqual((await store.listReady(taskQuery(accountId, filter))).tasks, []);
@@ -142,9 +141,7 @@ export function exercisePosting(open: OpenStore): void {
     const { id, dataText } = await postTask(store, accountId, { inputText: LARGE });
     await claimOne(store);
     const progress = { progress: 0.5, note: "halfway" };
-
     const found = await store.findTask({ accountId, id, progress });
-
     assert(found?.envelope !== undefined);
     const whole = taskEnvelope({ ...found.task, inputText: LARGE, dataText }, progress);
     assert(envelopeOf(found) === whole);
@@ -216,7 +213,6 @@ export function exerciseReady(open: OpenStore): void {
     const claimed = await claimOne(store);
     await store.collectTask({ accountId, id });
     await store.finishTask(newFinish(claimed));
-
     assert.equal((await store.findTask({ accountId, id }))?.isReady, true);
   });
 
@@ -242,10 +238,8 @@ export function exerciseReady(open: OpenStore): void {
     const [a, b, c, d] = [newTask(), newTask(), newTask(), newTask()];
     await seedFinished(store, accountId, { tasks: [a, b, c] });
     const first = await store.listReady(taskQuery(accountId, { limit: 2 }));
-
     for (const { id } of [a, b]) await store.collectTask({ accountId, id });
     await seedFinished(store, accountId, { tasks: [d], endedAt: T0 + 5000 });
-
     const second = await store.listReady(taskQuery(accountId, { limit: 2, after: first.next }));
     assert.deepEqual([pluck(second.tasks, "id"), second.next], [pluck([c, d], "id"), null]);
   });
@@ -313,7 +307,6 @@ export function exerciseRunning(open: OpenStore): void {
     const claim = async () =>
       (await store.claimTasks({ type: "echo", max: 5, now: startAt + 1 })).length;
     const release = (now: number) => store.releaseDelayed({ now, max: 10 });
-
     assert.equal((await store.findTask({ accountId, id }))?.task.state, "queued");
     assert.deepEqual([await claim(), await release(startAt - 1), await claim()], [0, 0, 0]);
     assert.deepEqual([await release(startAt), await release(startAt), await claim()], [1, 0, 1]);
@@ -323,7 +316,6 @@ export function exerciseRunning(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const tasks = [3, 1, 2].map((seconds) => newTask({ startAt: T0 + seconds * 1000 }));
     await store.insertTasks(newPost(accountId, tasks));
-
     assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 2 }), 2);
     const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 + 5000 });
     assert.deepEqual(pluck(claimed, "id"), [tasks[1]?.id, tasks[2]?.id]);
@@ -398,9 +390,7 @@ export function exerciseRunning(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const hook = webhook("a.example");
     await postTask(store, accountId, { postback: hook, pingback: hook });
-
     const lanes = await store.finishTask(newFinish(await claimOne(store)));
-
     assert.deepEqual([...new Set(pluck(lanes, "host"))], ["a.example"]);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), [
       { accountId, host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },

@@ -581,7 +581,6 @@ export function exerciseHostTraffic(open: OpenStore): void {
     const lost = { host: "a.example", outcome: "failed" } as const;
     await send(store, accountId, { ...lost, at: T0 + 1000 * HOUR_MS });
     const id = await send(store, accountId, { ...lost, at: T0 + 2000 });
-
     assert.equal((await list(store, accountId))[0]?.lastFailure?.taskId, id);
   });
 

@@ -245,9 +245,7 @@ function exerciseWhole(open: OpenStore): void {
     const { store, again, accountId } = await withAccount(open(t));
     const tasks = Array.from({ length: 300 }, () => newTask());
     const posts = tasks.map((task) => store.insertTasks(newPost(accountId, [task])));
-
     await Promise.all([store.close(), store.close()]);
-
     await Promise.all(posts);
     const claimed = await (await again()).claimTasks({ type: "echo", max: 1000, now: T0 });
     assert.equal(claimed.length, 300);
@@ -257,11 +255,9 @@ function exerciseWhole(open: OpenStore): void {
   test("a write after the begin of a close is refused", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
     const [early, late] = [newTask(), newTask()];
-
     const accepted = store.insertTasks(newPost(accountId, [early]));
     const closing = store.close();
     const refused = store.insertTasks(newPost(accountId, [late]));
-
     await assert.rejects(refused, { name: "StoreError", kind: "closed" });
     await Promise.all([accepted, closing]);
     const reopened = await again();

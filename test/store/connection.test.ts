@@ -30,7 +30,6 @@ test("a connection has the settings for durability, references and space", (t) =
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   const read = (name: string): unknown => connection.pragma(name, { simple: true });
-
   const values = {
     ...{ journal_mode: "wal", synchronous: 2, foreign_keys: 1, auto_vacuum: 2, page_size: 4096 },
     ...{ busy_timeout: 5000, secure_delete: 1, trusted_schema: 0, cell_size_check: 1 },
@@ -43,7 +42,6 @@ test("a statement keeps what looks like a parameter in a literal or a comment", 
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   const select = connection.prepare("SELECT 'it''s a@b?' AS text, @a AS \"c?\" -- @d's ?");
-
   assert.deepEqual(select.get({ a: "x" }), { text: "it's a@b?", "c?": "x" });
 });
 
@@ -54,7 +52,6 @@ test("a reader cannot write", (t) => {
   writer.exec("CREATE TABLE x (a)");
   const reader = openReader(file);
   t.after(() => reader.close());
-
   assert.deepEqual(reader.prepare("SELECT a FROM x").all(), []);
   assert.throws(() => reader.exec("INSERT INTO x VALUES (1)"), { code: "SQLITE_READONLY" });
   assert.throws(() => openReader(`${file}.none`), /cannot open the database/);
@@ -65,9 +62,7 @@ test("database files are readable only by their owner", async (t) => {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file, writer: "thread" });
   await store.createAccount(newAccount());
-
   const modes = filesBeside(file).map((name) => `${name} ${modeOf(file + name)}`);
-
   assert.deepEqual(modes.sort(), [" 600", "-shm 600", "-wal 600"]);
 });
 
@@ -78,9 +73,7 @@ test("an opened copy becomes readable only by its owner", (t) => {
   const content = readFileSync(file);
   const restored = newDatabaseFile(t);
   writeFileSync(restored, content, { mode: 0o644 });
-
   openWriter(restored).close();
-
   assert.equal(modeOf(restored), "600");
 });
 
@@ -95,7 +88,6 @@ for (const [what, sql, message] of foreign) {
     const other = new Database(file);
     other.exec(sql);
     other.close();
-
     await assertLeftAlone(file, message);
   });
 }
@@ -106,7 +98,6 @@ for (const [length, text] of Object.entries(texts)) {
     setUmask(t);
     const file = newDatabaseFile(t);
     writeFileSync(file, text);
-
     await assertLeftAlone(file, /not a database/);
   });
 }
@@ -126,7 +117,6 @@ async function assertLeftAlone(file: string, message: RegExp): Promise<void> {
 
 test("the refusal of a folder or a missing folder names the path", (t) => {
   const folder = dirname(newDatabaseFile(t));
-
   for (const file of [folder, join(folder, "none", "test.db")]) {
     assert.throws(
       () => openWriter(file),
@@ -162,8 +152,6 @@ test("a statement is compiled once: its plan does not depend on its parameters",
   const connection = openWriter(newDatabaseFile(t));
   t.after(() => connection.close());
   connection.exec(schemaSql);
-
   const { source } = connection.prepare("SELECT id FROM tasks WHERE account_seq = @id LIMIT ?");
-
   assert.equal(source, "SELECT id FROM tasks WHERE account_seq = +@id LIMIT +?");
 });

@@ -84,11 +84,9 @@ test("a check of an undamaged file finds no damage, also during writes", async (
   const store = await openTestStore(t, { writer: "thread" });
   const accountId = await seedAccount(store);
   const tasks = Array.from({ length: 50 }, () => newTask());
-
   const written = seedFinished(store, accountId, { tasks });
   while ((await store.checkFile()) === "more");
   await written;
-
   assert.equal(store.fault(), null);
 });
 

@@ -46,9 +46,7 @@ test("a file in which another program keeps tables of its own is opened", async 
   const other = new Database(file);
   other.exec("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); ANALYZE");
   other.close();
-
   const store = await openTestStore(t, { file });
-
   assert.equal(await store.createAccount(newAccount()), "created");
 });
 
@@ -60,15 +58,12 @@ test("a restore that was broken off is found behind a link whose file is missing
   symlinkSync(join("elsewhere", "data.db"), file);
   refuseDamagedFile(file);
   assert.equal(placeOf(file), target);
-
   writeFileSync(restorePart(target), "");
-
   assert.throws(() => refuseDamagedFile(file), /a restore was broken off/);
 });
 
 test("links that lead in a circle are refused", (t) => {
   const file = newDatabaseFile(t);
   symlinkSync(file, file);
-
   assert.throws(() => refuseDamagedFile(file), /ELOOP: too many symbolic links/);
 });

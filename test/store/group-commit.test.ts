@@ -114,9 +114,7 @@ describe("batches", () => {
     const { transport, submit, settled } = setUp({ batchWeightMax: 7 });
     const ids = Array.from({ length: 1000 }, (_, i) => String(i));
     const all = ids.map((id, i) => submit(id, { weight: (i % 5) + 1 }));
-
     await answerAll(transport, { all });
-
     assert.deepEqual(transport.ids.flat(), ids);
     const expected = ids.map((id) => `${id}: ${id}`);
     assert.deepEqual(settled, expected);
@@ -226,7 +224,6 @@ describe("replies", () => {
   test("a transport that throws leaves the outcome unknown and ends all writing", async () => {
     const { transport, group, submit } = setUp();
     transport.send = () => Promise.reject(new Error("bug"));
-
     assert.deepEqual([await submit("a"), await submit("b")], ["unknown", "failed"]);
     await group.drain();
   });
@@ -254,12 +251,10 @@ describe("backlog", () => {
   test("a full backlog sheds posts, and no work of the engine", async () => {
     const { transport, group, submit } = setUp({ backlogWeightMax: 10 });
     const first = submit("a", { weight: 10, mayShed: true });
-
     assert.equal(await submit("b", { mayShed: true }), "overloaded");
     const engine = submit("c", { weight: 100 });
     assert.equal(await submit("d", { mayShed: true }), "overloaded");
     assert.equal(group.fault, null);
-
     assert.deepEqual(await answerAll(transport, { all: [first, engine] }), ["a", "c"]);
     const later = submit("e", { mayShed: true });
     assert.deepEqual(await answerAll(transport, { all: [later] }), ["e"]);
@@ -284,9 +279,7 @@ describe("draining and closing", () => {
       .drain()
       .then(turn)
       .then(() => [...settled]);
-
     await answerAll(transport, { all });
-
     assert.deepEqual(await drained, ["a: a", "b: b", "c: c"]);
   });
 
@@ -313,9 +306,7 @@ describe("draining and closing", () => {
     await transport.whenSent(1);
     transport.reply({ kind: "failed", message: "x" });
     await lost;
-
     await group.close();
-
     assert.deepEqual([transport.isClosed, group.fault?.kind], [true, "failed"]);
   });
 });

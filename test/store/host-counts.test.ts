@@ -28,7 +28,6 @@ test("all failures of a host are counted, and a list with too many hosts reports
     const { hosts, hasMore } = listHostTraffic({ scope, since: 0, limit: 1 });
     return { hosts: pluck(hosts, "host", "givenUp"), hasMore };
   };
-
   // An account with few hosts is not hidden by an account with many.
   assert.deepEqual(read(1), { hosts: [["1.example", MANY]], hasMore: false });
   assert.deepEqual(read(null), { hosts: [["1.example", MANY]], hasMore: true });

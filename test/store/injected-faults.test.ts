@@ -40,11 +40,9 @@ for (const error of ["ENOSPC", "EIO"]) {
     await store.say("before");
     const tracer = await store.trace({ calls: WRITES, path: "-wal", inject: `error=${error}` });
     if (tracer.failure !== null) return t.skip(tracer.failure);
-
     assert.equal(await store.say("first"), "StoreError full");
     assert.equal(await store.say("second"), "StoreError full");
     await tracer.end();
-
     assert.equal(await store.say("third"), "created");
     assert.deepEqual((await store.foundAfterKill()).logins, ["before", "third"]);
   });
@@ -56,10 +54,8 @@ test("a batch refused for a full WAL index is gone after a kill", async (t) => {
   await store.say("before");
   const tracer = await store.trace({ calls: WRITES, path: "-shm", inject: "error=ENOSPC" });
   if (tracer.failure !== null) return t.skip(tracer.failure);
-
   // More pages than the index has room for as it was made.
   assert.equal(await store.say("post 20000000"), "StoreError full");
-
   assert.deepEqual(await store.foundAfterKill(), { logins: ["before"], tasks: 0 });
 });
 

@@ -80,7 +80,6 @@ test("a second process is refused with the pid and URL of the first until the fi
 test("an announcement keeps the lock", (t) => {
   const file = newDatabaseFile(t);
   const lock = acquire(t, file);
-
   for (const url of ["http://127.0.0.1:1/", "http://127.0.0.1:2/"]) {
     lock.announce(url);
     assert.deepEqual(readHolder(file), { pid: process.pid, url });
@@ -116,9 +115,7 @@ test("a released lock is free, and the next holder replaces the name", (t) => {
   first.announce("http://127.0.0.1:1/");
   first.release();
   assert.equal(readHolder(file)?.url, "http://127.0.0.1:1/");
-
   acquire(t, file);
-
   assert.equal(readHolder(file)?.url, null);
 });
 
@@ -146,9 +143,7 @@ function acquireAndForget(file: string): void {
 test("a missing or unfinished lock file names no holder", (t) => {
   const file = newDatabaseFile(t);
   assert.equal(readHolder(file), null);
-
   writeFileSync(`${file}.lock`, "");
-
   assert.equal(readHolder(file), null);
   acquire(t, file);
   assert.equal(readHolder(file)?.pid, process.pid);
@@ -158,9 +153,7 @@ test("the lock file is readable only by its owner", (t) => {
   const umask = process.umask(0o022);
   t.after(() => process.umask(umask));
   const file = newDatabaseFile(t);
-
   acquire(t, file);
-
   assert.equal((statSync(`${file}.lock`).mode & 0o777).toString(8), "600");
 });
 
@@ -170,7 +163,6 @@ test("a symbolic link to the file has the same lock", async (t) => {
   const link = `${file}.link`;
   symlinkSync(file, link);
   const first = await startLockProcess(t, file);
-
   assert.throws(() => InstanceLock.acquire(link), InstanceLockError);
   assert.equal(readHolder(link)?.pid, first.pid);
 });
@@ -179,8 +171,6 @@ test("a lock file that is a link is refused, and its target is not created", (t)
   const file = newDatabaseFile(t);
   const target = `${file}.elsewhere`;
   symlinkSync(target, `${file}.lock`);
-
   assert.throws(() => InstanceLock.acquire(file), /\.lock is a symbolic link/);
-
   assert.equal(existsSync(target), false);
 });

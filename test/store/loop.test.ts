@@ -27,7 +27,6 @@ test("wakes during a round cause one more round", async () => {
   assert.equal(loop.isIdle(), true);
   for (let i = 0; i < 3; i++) loop.wake();
   assert.deepEqual([rounds.length, loop.isIdle()], [1, false]);
-
   rounds[0]?.resolve();
   await turn();
   assert.deepEqual([rounds.length, loop.isIdle()], [2, false]);
@@ -59,7 +58,6 @@ for (const word of ["drain", "abort"] as const) {
     loop[word]();
     loop[word]();
     assert.deepEqual([loop.isDraining, loop.isIdle()], [true, false]);
-
     rounds[0]?.resolve();
     await loop.quiet();
     loop.wake();
@@ -81,7 +79,6 @@ test("the error of a round is passed on, and the next wake begins a round", asyn
   rounds[0]?.reject(new TypeError("a bug"));
   await loop.quiet();
   assert.match(String(failures), /a bug/);
-
   loop.wake();
   rounds[1]?.resolve();
   await loop.quiet();

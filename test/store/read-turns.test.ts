@@ -33,9 +33,7 @@ test("a read waits for at most one read of each other owner", async () => {
   const { ask, end, begun } = startTurns();
   const all = [1, 1, 1, 1, 1, 1, 2, 2, 2, "three", null].map((owner) => ask(owner));
   assert.deepEqual(begun, [1, 1]);
-
   for (let i = 0; i < all.length; i++) await end();
-
   await Promise.all(all);
   assert.deepEqual(begun, [1, 1, 1, 2, "three", null, 1, 2, 1, 2, 1]);
 });
@@ -60,9 +58,7 @@ test("a failed read passes its turn on", async () => {
   const fail = (): Promise<never> => Promise.reject(new Error("broken"));
   const failed = [1, 2, 3, 4].map((owner) => assert.rejects(turns.take(owner, fail), /broken/));
   const last = turns.take(5, async () => "read");
-
   await turns.idle();
-
   assert.equal(await last, "read");
   await Promise.all(failed);
   await turns.idle();
@@ -73,9 +69,7 @@ test("the limit of waiting reads is a thousand for each owner", async () => {
   const all = Array.from({ length: 1002 }, () => ask(1));
   await assert.rejects(ask(1), { name: "StoreError", kind: "overloaded" });
   all.push(ask(2));
-
   for (let i = 0; i < all.length; i++) await end();
-
   await Promise.all(all);
   await turns.idle();
 });

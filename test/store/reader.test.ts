@@ -47,7 +47,6 @@ test("a read that throws rejects alone, and the thread continues", async (t) => 
   t.after(() => reader.close());
   // @ts-expect-error: an account is a number.
   const broken = reader.read("listTasks", turnOf({}));
-
   await assert.rejects(broken, { name: "Error", message: /./ });
   assert.deepEqual((await reader.read("listTasks", turnOf(1))).tasks, []);
 });
@@ -55,7 +54,6 @@ test("a read that throws rejects alone, and the thread continues", async (t) => 
 test("a reader may be closed before its first read, after a lost one, and twice", async (t) => {
   const reader = newThreadReader({ file: newDatabaseFile(t) });
   await reader.close();
-
   const lost = assert.rejects(reader.read("listTasks", turnOf(1)), { name: "StoreError" });
   await Promise.all([reader.close(), lost]);
   await reader.close();
@@ -66,10 +64,8 @@ test("a closing store returns the earlier lists and rejects later ones", async (
   const accountId = await seedAccount(store);
   await store.insertTasks(newPost(accountId, [newTask()]));
   const lists = Array.from({ length: 20 }, () => store.listTasks(taskQuery(accountId)));
-
   const closed = store.close();
   await assert.rejects(store.listTasks(taskQuery(accountId)), { kind: "closed" });
-
   for (const { tasks } of await Promise.all(lists)) assert.equal(tasks.length, 1);
   await closed;
 });
@@ -80,9 +76,7 @@ test("a store with a writer thread lists tasks in a thread and reads single task
   const accountId = await seedAccount(store);
   let isListed = false;
   const list = store.listTasks(taskQuery(accountId)).then(() => (isListed = true));
-
   for (let i = 0; i < 100; i++) await store.findTask({ accountId, id: newTaskId() });
   assert.equal(isListed, false);
-
   await list;
 });

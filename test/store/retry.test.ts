@@ -38,7 +38,6 @@ test("a waiting step rejects when the process ends", async () => {
   const done = keepTrying(step, { clock, log, giveUp });
   await clock.whenPending(1);
   stop.abort();
-
   await assert.rejects(done, (error) => error instanceof StoreError && error.kind === "closed");
   assert.deepEqual(clock.pending(), []);
 });
@@ -51,7 +50,6 @@ for (const kind of ["unknown", "failed"] as const) {
       tries++;
       return Promise.reject(new StoreError(kind, "the reply was lost"));
     };
-
     await assert.rejects(keepTrying(step, { clock, log, giveUp }), { kind });
     assert.equal(tries, 1);
   });

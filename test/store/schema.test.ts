@@ -22,7 +22,6 @@ test("a new file has the whole schema and its version", async (t) => {
   await openTestStore(t, { file });
   const connection = new Database(file, { readonly: true });
   t.after(() => connection.close());
-
   assert.equal(versionOf(connection), SCHEMA_VERSION);
   assert.ok(tables(connection).length > 20);
 });

@@ -84,9 +84,7 @@ for (const writer of ["thread", "inline"] as const) {
     const file = newDatabaseFile(t);
     const store = await openTestStore(t, { file, writer });
     await store.listTasks(taskQuery(await seedAccount(store)));
-
     await store.close();
-
     assert.deepEqual(readdirSync(dirname(file)), [basename(file)]);
   });
 }
@@ -127,7 +125,6 @@ test("the kind of a StoreError decides whether it may pass", () => {
     ...{ failed: false, closed: false, unknown: false },
     ...{ full: true, busy: true, overloaded: true, unreachable: true },
   } satisfies Record<StoreErrorKind, boolean>;
-
   for (const [kind, isPassing] of Object.entries(cases)) {
     // The keys of the table are the kinds.
     assert.equal(new StoreError(kind as StoreErrorKind, "x").isPassing, isPassing, kind);

@@ -11,14 +11,12 @@ import { newDatabaseFile } from "../helpers/store.ts";
 
 test("PostgreSQL numbers the parameters of a statement, each name once", () => {
   const { postgres } = statement("SELECT @b::int WHERE @a::int = 1 OR @b < @c_1");
-
   assert.equal(postgres?.text, "SELECT $1::int WHERE $2::int = 1 OR $1 < $3");
   assert.deepEqual(postgres.names, ["b", "a", "c_1"]);
 });
 
 test("a statement without a value that it names is refused", async () => {
   const sql: ReadSql = { all: async () => [], get: async () => undefined };
-
   await assert.rejects(runOn(sql, all(statement("SELECT @a"), { b: 1 })), /parameter a/);
 });
 

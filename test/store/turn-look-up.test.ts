@@ -46,10 +46,8 @@ test("a statement that fails rejects the look-ups of its turn, and none of the n
     if (isLost) throw new Error("lost");
     return keys.map((key) => ({ key }));
   });
-
   const outcomes = await Promise.allSettled([lookUp("a"), lookUp("b")]);
   isLost = false;
-
   assert.deepEqual(pluck(outcomes, "status"), ["rejected", "rejected"]);
   assert.deepEqual(await lookUp("a"), { key: "a" });
 });

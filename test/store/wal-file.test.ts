@@ -119,7 +119,6 @@ test("a -wal of another database is refused, also with an empty file", async (t)
   await one.post(POST_BYTES);
   await other.post(2 * GENERATION_BYTES);
   const [mine, theirs] = [one.copy("mine.db"), other.copy("theirs.db")];
-
   assert.throws(() => refuseDamagedFile(pair(mine, theirs)), FOREIGN);
   writeFileSync(mine, "");
   assert.throws(() => refuseDamagedFile(mine), FOREIGN);

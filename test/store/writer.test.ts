@@ -48,10 +48,8 @@ test("replies in any order settle their own batches", async () => {
   const first = writer.send(BATCH);
   const second = writer.send(BATCH);
   const [firstId, secondId] = thread.ids;
-
   thread.reply(secondId, committed("second"));
   thread.reply(firstId, committed("first"));
-
   assert.deepEqual(await first, committed("first"));
   assert.deepEqual(await second, committed("second"));
 });
@@ -71,11 +69,9 @@ for (const [what, breakIt] of Object.entries(breaks)) {
     const { thread, writer } = setUp();
     const answered = writer.send(BATCH);
     const inFlight = [writer.send(BATCH), writer.send(BATCH)];
-
     thread.reply(thread.ids[0], committed(0));
     await answered;
     breakIt(thread);
-
     for (const { kind } of await Promise.all(inFlight)) assert.equal(kind, "unknown");
     assert.equal((await writer.send(BATCH)).kind, "failed");
     assert.equal(thread.ids.length, 3);
@@ -86,9 +82,7 @@ for (const [what, breakIt] of Object.entries(breaks)) {
 for (const what of ["a reply that cannot be read", "a thread that ends"] as const) {
   test(`a start fails after ${what}`, async () => {
     const { thread, writer } = setUp();
-
     breaks[what](thread);
-
     await assert.rejects(Promise.race([writer.ready, setImmediate()]));
   });
 }
@@ -98,7 +92,6 @@ test("a batch that cannot be sent to the thread has failed", async () => {
   thread.postMessage = () => {
     throw new Error("could not be cloned");
   };
-
   assert.equal((await writer.send(BATCH)).kind, "failed");
 });
 

@@ -73,9 +73,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
   test("concurrent claims of two nodes start each task once", async (t) => {
     const { first, second, post } = await openNodes(t);
     await post(400);
-
     const claimed = (await Promise.all([claimAll(first), claimAll(second)])).flat();
-
     // A claim skips a task that another batch holds.
     claimed.push(...(await claimAll(first)));
     assert.equal(claimed.length, 400);
@@ -88,9 +86,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     const other = await openSession(t, url);
     await other.query("BEGIN");
     await other.query("SELECT 1 FROM queue ORDER BY task_seq LIMIT 3 FOR UPDATE");
-
     assert.equal((await claimAll(first)).length, 2);
-
     await other.query("ROLLBACK");
     assert.equal((await claimAll(first)).length, 3);
   });
@@ -118,12 +114,10 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     const { first, second, accountId, post } = await openNodes(t);
     await post(1);
     const { id, seq, runs: run } = await claimOne(first);
-
     assert.equal(await second.finishTask({ ...newFinish({ seq }), id, run }), null);
     await second.retryTask({ seq, id, run, startAt: T0 });
     await second.releaseTask({ seq, id, run });
     assert.equal(await second.requeueTasks({ seq, id, run }), 0);
-
     assert.equal((await first.findTask({ accountId, id }))?.task.state, "running");
     assert.deepEqual(await first.finishTask({ ...newFinish({ seq }), id, run }), []);
     assert.equal((await second.findTask({ accountId, id }))?.task.state, "completed");
@@ -157,7 +151,6 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
       const leases = await store.resumeLeases({ of, now: T0 + 5000 });
       return pluck(leases, "expiresAt");
     };
-
     assert.deepEqual(await expiry(second, "earlier life"), [T0 + LEASE_MS]);
     assert.deepEqual(await expiry(second, "ended nodes"), [T0 + 5000 + LEASE_MS]);
   });

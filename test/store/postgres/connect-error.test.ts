@@ -17,7 +17,7 @@ function failed(code: string | null, message = ""): Error {
   return Object.assign(new Error(message), code === null ? {} : { code });
 }
 
-test("names the remedy for what must be changed before the next attempt", () => {
+test("errors that need a change name the remedy", () => {
   const cases: readonly [Error, RegExp][] = [
     [
       failed("28P01", 'password authentication failed for user "app"'),
@@ -53,7 +53,7 @@ test("names the remedy for what must be changed before the next attempt", () => 
   }
 });
 
-test("knows what passes by itself, and lets the caller try again", () => {
+test("errors that may pass are retried by the caller", () => {
   const cases: readonly [Error, RegExp][] = [
     [failed("ECONNREFUSED"), /nothing listens at db:5432/],
     [failed("ENOENT"), /there is no socket/],
@@ -76,13 +76,12 @@ test("knows what passes by itself, and lets the caller try again", () => {
   }
 });
 
-test("hands an error on that was explained already", () => {
+test("an explained error stays the same", () => {
   const known = new StoreError("closed", "the store is closed");
-
   assert.equal(connectError(known, PLACE), known);
 });
 
-test("refuses a server that may lose what it has acknowledged", () => {
+test("settings that may lose acknowledged writes are refused", () => {
   const safe = {
     ...{ server_encoding: "UTF8", fsync: "on", full_page_writes: "on" },
     synchronous_commit: "remote_apply",

@@ -30,9 +30,7 @@ function newDatabase({ machine, aheadMs }: { machine: VirtualClock; aheadMs: num
 test("the clock shows the database's time, also after a step of the machine's clock", () => {
   const machine = createVirtualClock({ now: T0 + 300_000 });
   const database = newDatabase({ machine, aheadMs: T0 });
-
   database.ask();
-
   assert.equal(database.error(), 0);
   machine.step(-600_000);
   machine.advance(10_000);
@@ -43,9 +41,7 @@ test("the fastest reading of the last minute decides", () => {
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
   database.ask({ thereMs: 1, backMs: 1 });
-
   for (let i = 0; i < 29; i++) database.ask({ thereMs: 90, backMs: 10 });
-
   assert.equal(database.error(), 0);
   database.ask({ thereMs: 90, backMs: 10 });
   assert.equal(database.error(), 40);
@@ -71,7 +67,6 @@ test("the clock follows a step of the database's clock after one reading", () =>
   const machine = createVirtualClock();
   const database = newDatabase({ machine, aheadMs: T0 });
   for (let i = 0; i < 30; i++) database.ask();
-
   for (const step of [300_000, -600_000]) {
     database.aheadMs += step;
     database.ask({ thereMs: 50, backMs: 50 });

@@ -43,7 +43,7 @@ const SEND_AGAIN = `
   INSERT INTO outbox (seq, task_seq, kind, account_seq, number, retry, host, due_at)
   SELECT 1, task_seq, kind, 1, 1, 0, host, 0 FROM begun`;
 
-describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
+describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
   test("an erased task leaves no row in any table", async (t) => {
     const { store, rows } = await open(t);
     const accountId = await seedAccount(store);
@@ -65,13 +65,11 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     const { store, rows, other, isWaited } = await open(t);
     const accountId = await seedAccount(store);
     const task = await postTask(store, accountId, { postback: webhook("a.example") });
-
     await other.query("BEGIN");
     await other.query(END_TASK);
     const erased = store.eraseTask({ id: task.id, hasWebhooks: true });
     await isWaited();
     await other.query("COMMIT");
-
     assert.equal(await erased, "erased");
     assert.deepEqual(await rows(), NONE);
   });
@@ -142,10 +140,8 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     const accountId = await seedAccount(store);
     const refused = [newRefusedTask(), newRefusedTask()];
     await store.insertTasks(newPost(accountId, [], { refused }));
-
     await other.query("BEGIN");
     await other.query("SELECT 1 FROM ends ORDER BY task_seq LIMIT 1 FOR UPDATE");
-
     assert.equal((await store.eraseExpired(LATE)).looked, 1);
     await other.query("ROLLBACK");
     assert.equal((await store.eraseExpired(LATE)).looked, 1);

@@ -30,11 +30,9 @@ describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, ()
 
   test("counts are right after random writes and erasures of both nodes", async (t) => {
     const { url, store } = await liveAtBoth(t, { erases: true });
-
     await giveUpAll(store);
     while ((await store.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })).looked > 0)
       continue;
-
     assert.deepEqual(await findFaults(url, { erases: true }), []);
   });
 

@@ -203,11 +203,9 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const file = await newLivedFile(t);
     const back = join(dirname(file), "back.db");
     const server = parseServerAddress(await newDatabaseUrl(t));
-
     await moveToServer({ file, server, tell });
     await assert.rejects(openTestStore(t, { file }), /was moved to postgres:.* start postbackd/s);
     await moveToFile({ server, file: back, tell });
-
     const options = { server, kind: "tool", notify: true, backlogMax: 1 } as const;
     await assert.rejects(openPostgresStore(options), /was moved to .*back\.db/);
     const store = await openTestStore(t, { file: back });
@@ -245,9 +243,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     await store.close();
     const before = contentOf(file);
     const server = parseServerAddress(await newDatabaseUrl(t));
-
     await assert.rejects(moveToServer({ file, server, tell }), /was made by 'postbackd dev'/);
-
     assert.deepEqual(contentOf(file), before);
   });
 
@@ -276,9 +272,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const back = join(dirname(file), "back.db");
     const there = await failEverywhere((tellOf) => moveToServer({ file, server, tell: tellOf }));
     assert.ok(there >= 15, `${there} tables`);
-
     const here = await failEverywhere((tellOf) => moveToFile({ server, file: back, tell: tellOf }));
-
     assert.ok(here >= 15, `${here} tables`);
     assert.deepEqual(contentOf(back), before);
   });
@@ -347,9 +341,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
     connection.close();
     await openNode(t, url);
-
     await assert.rejects(moveToServer({ file, server, tell }), /is in use already/);
-
     assert.equal((await (await openTestStore(t, { file })).listAccounts()).length, 2);
   });
 

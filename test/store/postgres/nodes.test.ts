@@ -278,11 +278,9 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const { self } = first.cluster;
     const { child } = await startNode(t, url);
     child.kill("SIGKILL");
-
     // A clock set forward has this effect until the next heartbeats.
     await askDatabase(url, "UPDATE nodes SET expires_at = expires_at - 300000");
     const second = await openQuickNode(t, url, { beatMs: 1000 });
-
     await eventually("members", () => seeEachOther(first, second));
     assert.equal(first.cluster.self, self);
   });

@@ -11,9 +11,7 @@ describe("posts to a database on a server", { skip: reasonToSkipPostgres() }, ()
     const accountId = await seedAccount(store);
     const refused = newRefusedTask({ type: "a\0b", message: "Unknown Field: '\0'." });
     const task = newTask();
-
     await store.insertTasks(newPost(accountId, [task], { refused: [refused] }));
-
     const found = await store.findTask({ accountId, id: refused.id });
     assert.equal(found?.task.statusMessage, "Unknown Field: '\x1A'.");
     assert.equal(found.task.type, "a\x1Ab");

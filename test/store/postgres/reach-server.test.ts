@@ -38,14 +38,12 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
   test("the first reachable host is used", async (t) => {
     const url = await newDatabaseUrl(t);
     const { host } = new URL(url);
-
     assert.equal(await reach(withHost(url, NOBODY, "before")), host);
     assert.equal(await reach(withHost(url, NOBODY, "behind")), host);
   });
 
   test("the error names each unreachable host and whether it may pass", async (t) => {
     const url = changed(await newDatabaseUrl(t), (parts) => (parts.password = "wrong"));
-
     await assert.rejects(reach(url), {
       kind: "failed",
       message: /refuses postgres with this pass/,
@@ -62,7 +60,6 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     const standby = await startPostgres(t, { standbyOf: primary });
     const { host } = new URL(standby.url);
     const both = withHost(primary.url, host, "before");
-
     assert.equal(await reach(both), new URL(primary.url).host);
     assert.equal(await reach(`${both}?target_session_attrs=any`), host);
     await assert.rejects(reach(`${standby.url}?target_session_attrs=read-write`), {
@@ -91,7 +88,6 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
 
   test("a server that may lose acknowledged writes is refused", async (t) => {
     const server = await startPostgres(t, { settings: { synchronous_commit: "off" } });
-
     await assert.rejects(reach(server.url), {
       kind: "failed",
       message: /would lose acknowledged tasks, because synchronous_commit is off/,

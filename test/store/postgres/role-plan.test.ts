@@ -27,7 +27,7 @@ function newView({
   return { roles, self: 1, members: 1, hasGrown: false, ...rest, ...view };
 }
 
-test("a node that is alone takes all roles", () => {
+test("a single node takes all roles", () => {
   assert.deepEqual(planRoles(newView({})), { hold: NODE_ROLES, release: [] });
 });
 
@@ -35,35 +35,32 @@ test("two nodes share seven roles as four and three", () => {
   assert.deepEqual(planRoles(newView({ members: 2 })).hold, NODE_ROLES.slice(0, 4));
 });
 
-test("gives back what is more than its share when another node has joined, and only then", () => {
+test("a node gives back roles above its share when another node has joined", () => {
   const kept = planRoles(newView({ own: 7, members: 2 }));
   const shared = planRoles(newView({ own: 7, members: 2, hasGrown: true }));
-
   assert.deepEqual(kept, { hold: NODE_ROLES, release: [] });
   assert.deepEqual(shared, { hold: NODE_ROLES.slice(0, 4), release: NODE_ROLES.slice(4) });
 });
 
-test("takes roles above its share that stay free for some time", () => {
+test("a node takes roles above its share that stay free", () => {
   const soon = newView({ own: 4, members: 2 });
   const late = newView({ own: 4, members: 2, freeMs: PATIENCE_MS });
-
   assert.deepEqual(planRoles(soon).hold, NODE_ROLES.slice(0, 4));
   assert.deepEqual(planRoles(late).hold, NODE_ROLES);
 });
 
-test("takes nothing that another node holds", () => {
+test("a node takes no role of another node", () => {
   assert.deepEqual(planRoles(newView({ others: 7, members: 2 })).hold, []);
 });
 
-test("a node that resigns gives all back to others, and keeps them while it is alone", () => {
+test("a node that resigns gives back its roles unless it is alone", () => {
   const among = planRoles(newView({ own: 3, members: 2, isResigning: true }));
   const alone = planRoles(newView({ own: 7, isResigning: true }));
-
   assert.deepEqual(among, { hold: [], release: NODE_ROLES.slice(0, 3) });
   assert.deepEqual(alone, { hold: NODE_ROLES, release: [] });
 });
 
-test("leaves to others what they hold while a clock that was set says that their time is over", () => {
+test("a node takes no expired roles while its clock is not trusted", () => {
   const view = newView({ others: 7, members: 2 });
   const roles = view.roles.map((role) => ({ ...role, until: NOW - 60_000 }));
   assert.deepEqual(planRoles({ ...view, roles }).hold, NODE_ROLES);

@@ -106,9 +106,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     const { store } = risen;
     const seq = await appear(risen, {});
     assert.deepEqual(await claimSeqs(store), []);
-
     await store.requeueTasks({ of: "ended nodes" });
-
     assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"]);
     assert.deepEqual(await claimSeqs(store), [seq]);
   });
@@ -153,9 +151,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     await session.query("BEGIN");
     await session.query("SELECT 1 FROM queue WHERE task_seq = $1 FOR UPDATE", [seq]);
     assert.deepEqual(await claimSeqs(store), []);
-
     await session.query("ROLLBACK");
-
     await eventually("it is claimed", async () => (await claimSeqs(store)).includes(seq), 3000);
   });
 
@@ -166,10 +162,8 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     await store.listSuspensionChanges({ after: 0 });
     const seq = await appear(risen, {});
     assert.deepEqual(await claimSeqs(store), []);
-
     await store.setAccountDisabled({ login: "ada", disabledAt: null });
     await store.listSuspensionChanges({ after: 0 });
-
     assert.deepEqual(await claimSeqs(store), [seq]);
   });
 
@@ -200,9 +194,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     await store.recordAttempt({ attempt, result, endedAt: Date.now(), decision });
     assert.deepEqual(await claimAttempts(store, accountId), []);
     await session.query("UPDATE outbox SET due_at = $1", [Date.now() - OLD_MS]);
-
     await store.listLanes({ accountId: "all" });
-
     assert.equal((await claimAttempts(store, accountId))[0]?.number, 2);
   });
 });

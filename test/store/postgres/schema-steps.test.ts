@@ -75,7 +75,6 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
   test("concurrent starts create the tables once", async (t) => {
     const { server } = await newServer(t);
     const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
-
     assert.deepEqual(new Set(pluck(made, "to")), new Set([SCHEMA.version]));
     assert.deepEqual(await migrateDatabase(server), { from: SCHEMA.version, to: SCHEMA.version });
     assert.equal(await makeSchema(server), SCHEMA.version);
@@ -136,13 +135,11 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     const { url, server } = await newServer(t);
     const node = await openNode(t, url);
     const plan = later(expand(ADD), expand());
-
     await assert.rejects(
       migrateDatabase(server, plan),
       new RegExp(`are of version ${NEXT}, and version ${NEXT + 1} would`),
     );
     await node.close();
-
     assert.deepEqual(await migrateDatabase(server, plan), { from: NEXT, to: NEXT + 1 });
     assert.deepEqual(await versionOf(url), [NEXT + 1, NEXT]);
   });
@@ -152,7 +149,6 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     await migrateDatabase(server);
     const failing = later(contract(change("SELECT 1 / 0")));
     await assert.rejects(migrateDatabase(server, failing), /division by zero/);
-
     assert.deepEqual(await versionOf(url), [SCHEMA.version, NEXT]);
     await assert.rejects(openNode(t, url), needs(NEXT));
     // It is broken off, and so is continued.
@@ -165,9 +161,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     const plan = later(
       expand(change("CREATE TABLE taken (n int)"), change("INSERT INTO taken VALUES (1)")),
     );
-
     const done = await Promise.all([1, 2, 3].map(() => migrateDatabase(server, plan)));
-
     assert.deepEqual(new Set(pluck(done, "to")), new Set([NEXT]));
     assert.equal(done.filter(({ from }) => from === SCHEMA.version).length, 1);
     assert.deepEqual(await askDatabase(url, "SELECT n FROM taken"), [{ n: 1 }]);

@@ -21,19 +21,17 @@ function tlsOf(url: string): ConnectionOptions {
   return typeof ssl === "object" ? ssl : assert.fail(inspect(ssl));
 }
 
-test("reads the TLS files of a URL again for new connections", (t) => {
+test("the TLS files of a URL are read again for new connections", (t) => {
   const ca = join(temporaryFolder(t), "ca.pem");
   writeFileSync(ca, "old");
   const address = addressOf(`postgres://app@a/x?sslrootcert=${ca}`);
   writeFileSync(ca, "new");
-
   const [host] = address.readAgain().hosts;
-
   assert.ok(typeof host?.ssl === "object");
   assert.equal(host.ssl.ca, "new");
 });
 
-test("gives pg one configuration for each host", () => {
+test("each host of a URL has a configuration for pg", () => {
   const address = addressOf(
     "postgres://app:pw@a:6432,[::1]/x?connect_timeout=3&options=-c%20search_path%3Djobs",
   );
@@ -48,14 +46,13 @@ test("gives pg one configuration for each host", () => {
   assert.equal(addressOf("postgres://app@/x?host=/run").hosts[0]?.shown, "/run/.s.PGSQL.5432");
 });
 
-test("shows the password in no form of itself", () => {
+test("no form of the address shows the password", () => {
   const address = addressOf("postgres://app:s3cr3t@a/x");
-
   assert.equal(shownAddress(address), "postgres://app@a/x");
   assert.doesNotMatch(inspect(address, { depth: 9 }) + JSON.stringify(address), /s3cr3t/);
 });
 
-test("takes nothing of a connection from the variables and files of libpq", (t) => {
+test("the variables and files of libpq have no effect", (t) => {
   const variables = {
     PGPASSWORD: "other",
     PGUSER: "other",
@@ -75,7 +72,7 @@ test("takes nothing of a connection from the variables and files of libpq", (t) 
   assert.equal(typeof client.password, "function");
 });
 
-test("checks the certificate as far as sslmode says", (t) => {
+test("sslmode decides the check of the certificate", (t) => {
   const ca = join(temporaryFolder(t), "ca.pem");
   writeFileSync(ca, "authority");
 
@@ -90,20 +87,19 @@ test("checks the certificate as far as sslmode says", (t) => {
   assert.deepEqual([system.ca, system.rejectUnauthorized], [undefined, true]);
 });
 
-test("hands a client certificate and its key on, and survives that pg hides the key", (t) => {
+test("a client certificate and its key are used for every connection", (t) => {
   const folder = temporaryFolder(t);
   const [cert, key] = [join(folder, "c.pem"), join(folder, "k.pem")];
   writeFileSync(cert, "certificate");
   writeFileSync(key, "s3cr3t");
   const [host] = addressOf(`postgres://app@a/x?sslcert=${cert}&sslkey=${key}`).hosts;
-
   for (const client of [new Client({ ...host }), new Client({ ...host })]) {
     assert.deepEqual(Reflect.get(Object(client.ssl), "key"), "s3cr3t");
   }
   assert.doesNotMatch(inspect(host, { depth: 9 }), /s3cr3t/);
 });
 
-test("names a TLS file that cannot be read", () => {
+test("the error names the unreadable TLS file", () => {
   assert.throws(() => addressOf("postgres://app@a/x?sslrootcert=/nowhere/ca.pem"), {
     kind: "failed",
     message: "sslrootcert names /nowhere/ca.pem, which cannot be read (ENOENT)",

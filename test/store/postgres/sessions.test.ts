@@ -44,11 +44,9 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
   test("a connection has the name and the time-outs of its node, and waits for the disk unless it may lose", async (t) => {
     const dialer = newDialer(t, await newDatabaseUrl(t));
     const idle = { idle_in_transaction_session_timeout: "10s" };
-
     const writer = await settingsOf(await dialer.dial(WRITER));
     const session = { deadlineMs: 5000, statementMs: 5000, lockMs: 0, mayLose: true };
     const reader = await settingsOf(await dialer.dial(session));
-
     const name = { application_name: "postbackd here", ...idle };
     const kept = { synchronous_commit: "on", statement_timeout: "0", lock_timeout: "4s" };
     assert.deepEqual(writer, { ...name, ...kept });
@@ -91,9 +89,7 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     url.port = String(await findFreePort());
     const dialer = newDialer(t, url.href);
     const waiting = dialer.reach(WRITER);
-
     dialer.close();
-
     await assert.rejects(
       waiting,
       (error) => error instanceof StoreError && error.kind === "closed",

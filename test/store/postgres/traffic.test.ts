@@ -30,7 +30,7 @@ async function open(
   return { store, client };
 }
 
-describe("what stripes have counted", { skip: reasonToSkipPostgres() }, () => {
+describe("counts of stripes", { skip: reasonToSkipPostgres() }, () => {
   test("a host with zero counts over all stripes loses its rows after an hour", async (t) => {
     const { store, client } = await open(t);
     const accountId = await seedAccount(store);
@@ -49,52 +49,5 @@ describe("what stripes have counted", { skip: reasonToSkipPostgres() }, () => {
       { host: "left.example", stripe: 0 },
       { host: "left.example", stripe: 1 },
     ]);
-  });
-
-  test("minutes of several stripes become one step, and their histograms one", async (t) => {
-    const { store, client } = await open(t);
-    const accountId = await seedAccount(store);
-    await client.query(
-      `INSERT INTO traffic (account_seq, step_ms, at, stripe, posted, queued, durations)
-       VALUES ($1, 60000, $2, 40, 1, 7, '{1}'), ($1, 60000, $2, 41, 2, 5, '{0,1,2}'), ($1, 60000, $3, 41, 4, 0, '{}'),
-         ($1, 3600000, $2, 42, 8, 9, '{3}')`,
-      [accountId, T0, T0 + 60_000],
-    );
-    const read = async () => {
-      const { steps, durations } = await store.findTraffic({
-        scope: accountId,
-        from: T0,
-        to: T0 + HOUR_MS,
-      });
-      return {
-        steps: steps.map(({ at, stepMs, posted, queued }) => [at - T0, stepMs, posted, queued]),
-        durations: durations.map(({ at, bucket, count }) => [at - T0, bucket, count]),
-      };
-    };
-    const minutes = [
-      [0, 60_000, 3, 7],
-      [60_000, 60_000, 4, 0],
-    ];
-    const before = await read();
-    assert.deepEqual(before.steps, [[0, HOUR_MS, 8, 9], ...minutes]);
-    assert.deepEqual(before.durations, [
-      [0, 0, 3],
-      ...[
-        [0, 0, 1],
-        [0, 1, 1],
-        [0, 2, 2],
-      ],
-    ]);
-
-    assert.equal(await store.foldTraffic({ minutesBefore: T0 + HOUR_MS }), "done");
-
-    assert.deepEqual(await read(), {
-      steps: [[0, HOUR_MS, 15, 9]],
-      durations: [
-        [0, 0, 4],
-        [0, 1, 1],
-        [0, 2, 2],
-      ],
-    });
   });
 });

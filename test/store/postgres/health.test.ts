@@ -3,12 +3,16 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import type { DatabaseHealth } from "../../src/domain/stats/health.ts";
-import type { Store } from "../../src/store/store.ts";
-import { afterwards } from "../helpers/afterwards.ts";
-import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
-import { reasonToSkipPostgres, reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
-import { newPost, newTask, newTaskCancels, seedAccount, pluck } from "../helpers/store.ts";
+import type { DatabaseHealth } from "../../../src/domain/stats/health.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import {
+  reasonToSkipPostgres,
+  reasonToSkipStandby,
+  startPostgres,
+} from "../../helpers/postgres.ts";
+import { newPost, newTask, newTaskCancels, seedAccount, pluck } from "../../helpers/store.ts";
 
 /** A session of a program that has nothing to do with the nodes. */
 async function openSession(t: TestContext, url: string, name = "report"): Promise<pg.Client> {
@@ -106,12 +110,10 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
     const store = await openNode(t, await newPlainUser(url));
     await takeSnapshot(await openSession(t, url));
     await seedAccount(store);
-
     const health = await untilHealth(
       store,
       ({ oldestSnapshot }) => (oldestSnapshot?.ageMs ?? 0) > 0,
     );
-
     assert.equal(health.oldestSnapshot?.name, "report");
     assert(health.bytes > 0 && health.connections.used > 1);
   });
