@@ -62,6 +62,14 @@ export async function eventually(
   await until(isSo, { msMax, everyMs: 5, fault: () => `not within ${msMax} ms: ${what}` });
 }
 
+/** A session of the test's own on a database. */
+export async function openSession(t: TestContext, url: string): Promise<pg.Client> {
+  const session = new pg.Client(url);
+  await session.connect();
+  afterwards(t, () => session.end());
+  return session;
+}
+
 /** What is in a database, by a connection of the test's own. */
 export async function askDatabase<Row extends pg.QueryResultRow>(
   url: string,

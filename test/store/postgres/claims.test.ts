@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
-import pg from "pg";
-
 import { SELECT_DUE } from "../../../src/store/postgres/attempts.ts";
 import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
 import { DELAYED_TYPES, FIND_WAITING_TYPES } from "../../../src/store/postgres/queue.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, openNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
@@ -40,14 +38,6 @@ async function openNodes(t: TestContext) {
       ),
     );
   return { url, first, second: await openNode(t, url), accountId, post };
-}
-
-/** A further session on the server. */
-async function openSession(t: TestContext, url: string): Promise<pg.Client> {
-  const session = new pg.Client({ connectionString: url });
-  await session.connect();
-  t.after(() => session.end());
-  return session;
 }
 
 /** Claims until there is nothing more. */

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
-import pg from "pg";
+import type pg from "pg";
 
 import type { LeasedTask, Store } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { eventually, openPatientNode } from "../../helpers/postgres-nodes.ts";
+import { eventually, openPatientNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -24,9 +23,7 @@ async function openNodes(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const first = await openPatientNode(t, url);
   const second = await openPatientNode(t, url);
-  const session = new pg.Client(url);
-  await session.connect();
-  afterwards(t, () => session.end());
+  const session = await openSession(t, url);
   const accountId = await seedAccount(first);
   const workerId = await seedWorker(first);
   for (let posted = 0; posted < LIMIT + 2 * AT_ONCE; posted += AT_ONCE) {

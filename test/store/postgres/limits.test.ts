@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
-import pg from "pg";
+import type pg from "pg";
 
 import { until } from "../../../scripts/kit/until.ts";
 import type { NewSession, Store } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { openPatientNode } from "../../helpers/postgres-nodes.ts";
+import { openPatientNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { newAccount, newKeyToStore, newPost, seedAccount, T0, pluck } from "../../helpers/store.ts";
 
@@ -81,9 +80,7 @@ interface Opened {
 async function openNodes(t: TestContext): Promise<Opened> {
   const url = await newDatabaseUrl(t);
   const nodes = [await openPatientNode(t, url), await openPatientNode(t, url)] as const;
-  const slow = new pg.Client(url);
-  await slow.connect();
-  afterwards(t, () => slow.end());
+  const slow = await openSession(t, url);
   return { nodes, slow };
 }
 

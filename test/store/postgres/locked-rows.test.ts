@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { inspect } from "node:util";
 
-import pg from "pg";
+import type pg from "pg";
 
 import { StoreError } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, openNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -25,9 +24,7 @@ const BEAT_MS = 20_000;
 
 /** A process that was stopped in the middle of a transaction. */
 async function openOther(t: TestContext, url: string): Promise<pg.Client> {
-  const client = new pg.Client(url);
-  await client.connect();
-  afterwards(t, () => client.end());
+  const client = await openSession(t, url);
   await client.query("BEGIN");
   return client;
 }

@@ -3,11 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 
-import pg from "pg";
+import type pg from "pg";
 
 import type { Store } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { eventually, openPatientNode } from "../../helpers/postgres-nodes.ts";
+import { eventually, openPatientNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -32,9 +31,7 @@ async function openNodes(t: TestContext) {
     await openPatientNode(t, server.url),
     await openPatientNode(t, server.url),
   ] as const;
-  const session = new pg.Client(server.url);
-  await session.connect();
-  afterwards(t, () => session.end());
+  const session = await openSession(t, server.url);
   return { server, stores, session };
 }
 

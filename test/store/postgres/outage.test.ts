@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import pg from "pg";
-
 import { StoreError, type Store } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
 import {
   askDatabase,
   eventually,
   openQuickNode,
   QUICK_BEAT_MS,
+  openSession,
 } from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
@@ -115,9 +113,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     const store = await openQuickNode(t, proxy.url);
     const accountId = await seedAccount(store);
     await store.insertTasks(newPost(accountId, [newTask()]));
-    const other = new pg.Client(url);
-    await other.connect();
-    afterwards(t, () => other.end());
+    const other = await openSession(t, url);
     const committed = Promise.withResolvers<void>();
     proxy.judge = ({ from, type, text }) => {
       if (from === "server" && type === "C" && text.startsWith("COMMIT")) {

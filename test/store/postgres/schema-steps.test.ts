@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
-import pg from "pg";
-
 import { makeSchema, migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
 import {
   SCHEMA,
@@ -12,8 +10,7 @@ import {
   schemaError,
 } from "../../../src/store/postgres/machine/schema.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, eventually, openNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { seedAccount, pluck } from "../../helpers/store.ts";
 
@@ -189,9 +186,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
   test("a step that waits for a lock does not block other sessions", async (t) => {
     const { url, server } = await newServer(t);
     await migrateDatabase(server);
-    const holder = new pg.Client(url);
-    await holder.connect();
-    afterwards(t, () => holder.end());
+    const holder = await openSession(t, url);
     await holder.query("BEGIN; SELECT count(*) FROM accounts");
 
     const migration = migrateDatabase(server, later(expand(ADD)));
