@@ -207,7 +207,6 @@ export function exerciseAccounts(open: OpenStore): void {
       const keys = await Promise.all(accounts.map(({ login }) => store.listKeys(login)));
       return keys.map((of) => (of?.[0]?.lastUsedAt ?? T0) - T0);
     };
-
     assert.deepEqual(await touch(), [0, 0, 0]);
     assert.deepEqual(await touch([ada, 20], ["key_unknown", 1], [bob, 5]), [20, 5, 0]);
     assert.deepEqual(await touch([ada, 19], [bob, 6]), [20, 6, 0]);
@@ -259,7 +258,6 @@ export function exerciseSecrets(open: OpenStore): void {
   test("a rotation keeps both secrets until its end, then only the next", async (t) => {
     const { store } = await withKey(open(t));
     await store.createAccount(newAccount({ login: "bob", webhookSecret: "whsec_b" }));
-
     assert.equal(await store.finishRotation({ login: "ada" }), "not rotating");
     assert.deepEqual(await secretsOf(store), ["whsec_1", null]);
     assert.equal(await store.rotateSecret({ login: "ada", next: "whsec_2" }), "rotating");
@@ -325,9 +323,7 @@ export function exerciseAccess(open: OpenStore): void {
     };
     const none = { email: "a@b", name: null, company: null, message: null };
     const [full, short] = [newAccessRequest({ fields }), newAccessRequest({ fields: none })];
-
     await insertAll(store, [full, short]);
-
     assert.deepEqual(await store.listAccessRequests({ which: "pending", limit: 100 }), [
       { id: full.id, ...fields, createdAt: T0, decision: null },
       { id: short.id, ...none, createdAt: T0, decision: null },
@@ -377,10 +373,8 @@ export function exerciseAccess(open: OpenStore): void {
     await insertAll(store, requests);
     await store.approveAccessRequest(newApproval(requests[0]?.id ?? ""));
     const denial = { madeBefore: T0 + 3, decidedAt: T0 + 9 };
-
     assert.equal(await store.denyAccessRequests(denial), 2);
     assert.equal(await store.denyAccessRequests(denial), 0);
-
     assert.deepEqual(await idsOf(store, "pending"), [requests[3]?.id]);
     const all = pluck(await store.listAccessRequests({ which: "all", limit: 10 }), "decision");
     const kinds = all.map((decision) => decision?.kind);
@@ -504,9 +498,7 @@ export function exerciseAccess(open: OpenStore): void {
     await store.insertAccessRequest(request);
     const approve = (from: Store, login: string) =>
       from.approveAccessRequest(newApproval(request.id, { account: newAccount({ login }) }));
-
     const outcomes = await Promise.all([approve(store, "ada"), approve(other, "bob")]);
-
     assert.deepEqual(outcomes.toSorted(), ["approved", "decided"]);
     const winner = outcomes[0] === "approved" ? "ada" : "bob";
     assert.deepEqual(pluck(await store.listAccounts(), "login"), [winner]);

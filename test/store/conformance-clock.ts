@@ -112,10 +112,8 @@ export function exerciseClock(open: OpenStore): void {
       const session = newSession();
       await store.createSession(session);
       await store.createSignInLink({ hash: "link", expiresAt: T0 + HOUR_MS });
-
       const reading = newReading();
       await store.resumeClock({ reading, stepMs: 0, isElapsedKnown });
-
       assert.equal((await store.findSession(session.hash)) !== null, isElapsedKnown);
       const use = { hash: "link", now: T0 + HOUR_MS / 2, session: newSession() };
       assert.equal(await store.useSignInLink(use), isElapsedKnown ? "created" : "refused");
@@ -248,9 +246,7 @@ export function exerciseCluster(open: OpenStore): void {
 
   test("the health of a shared database is reported, of a file it is null", async (t) => {
     const { store } = await open(t);
-
     const health = await store.findDatabaseHealth();
-
     assert.equal(health !== null, store.cluster.isShared);
     if (health === null) return;
     assert.match(health.version, /^\d+(\.\d+)?$/);

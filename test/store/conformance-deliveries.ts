@@ -476,9 +476,7 @@ export function exerciseRecords(open: OpenStore): void {
     await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
     const { id } = await seedDelivery(store, accountId, { host: "new.example", dueAt: T0 + 2000 });
     const own = await claimAttempt(store, "new.example", T0 + 2000);
-
     await store.recordAttempt(newAttemptRecord(late, { decision: { state: "delivered" } }));
-
     assert.deepEqual([await inFlight(store), await lanesOf(store)], [["new.example"], []]);
     await store.recordAttempt(newAttemptRecord(own));
     assert.equal((await theDelivery(store, accountId, id)).state, "scheduled");
@@ -512,11 +510,9 @@ export function exerciseRedelivery(open: OpenStore): void {
     const { id } = await seedDelivery(store, accountId);
     await end(store, { state: "scheduled", dueAt: T0 + 60_000, retry: 1 });
     const order = { accountId, id, kind: "postback", states: null } as const;
-
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), [ref("a.example")]);
     // A due attempt is not postponed.
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), [ref("a.example")]);
-
     assert.deepEqual(await lanesOf(store), [lane({ retryDueAt: T0 + 5000 })]);
     const { number, retry } = await claimAttempt(store, "a.example", T0 + 5000);
     assert.deepEqual([number, retry], [2, 1]);

@@ -98,10 +98,8 @@ export function exerciseListing(open: OpenStore): void {
     await Promise.all(
       accounts.map((id, i) => store.insertTasks(newPost(id, tasks.slice(i, i + 1)))),
     );
-
     const lists = accounts.map((id) => store.listTasks(taskQuery(id)));
     await store.close();
-
     const found = (await Promise.all(lists)).map((page) => pluck(page.tasks, "id"));
     assert.deepEqual(found.flat(), pluck(tasks, "id"));
   });
@@ -154,7 +152,6 @@ export function exerciseCancelling(open: OpenStore): void {
     const task = await postTask(store, accountId, { tag: "a", postback: webhook("a.example") });
     await claimOne(store);
     await cancel(store, accountId, task.id);
-
     for (const filter of [{}, { tag: "a" }, { type: "echo" }]) {
       assert.deepEqual((await store.listReady(taskQuery(accountId, filter))).tasks, []);
     }
@@ -681,7 +678,6 @@ export function exerciseTimeline(open: OpenStore): void {
     const workerId = await seedWorker(store, "press");
     const task = await postTask(store, accountId);
     const { leaseExpiresAt } = await leaseOne(store, workerId);
-
     const held = await store.findTimeline({ scope: accountId, id: task.id });
     assert.deepEqual(held?.lease, {
       ...{ worker: "press", claimedAt: T0, expiresAt: leaseExpiresAt, ending: null },

@@ -68,7 +68,6 @@ export function exerciseQueueExpiry(open: OpenStore): void {
   test("the age of a checkpoint is the time during which the queue was served", async (t) => {
     const { store, again } = await open(t);
     await firstMark(store);
-
     assert.equal(await serve(store, 23), null);
     const reopened = await again();
     const mark = await serve(reopened, 1);
@@ -177,7 +176,6 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     const cancel = { accountId, id: cancelled.id, cancelledAt: T0 };
     await store.cancelTask({ ...cancel, ...retainedUntil(T0 + RETENTION_MS) });
     const mark = (await serve(store, 25)) ?? assert.fail();
-
     assert.deepEqual((await expireAll(store, mark)).ids, []);
     const { running, delayed: waiting } = await store.countWork(accountId);
     assert.deepEqual([running, waiting], [1, 1]);
@@ -256,7 +254,6 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     const mark = (await serve(store, 24)) ?? assert.fail();
     const disable = (disabledAt: number | null) =>
       store.setAccountDisabled({ login: "ada", disabledAt });
-
     await disable(T0);
     assert.deepEqual((await expireAll(store, mark)).ids, []);
     await disable(null);
@@ -283,9 +280,7 @@ export function exerciseFairness(open: OpenStore): void {
     const tasks = Array.from({ length: 5 }, () => newTask({ inputText }));
     for (const task of tasks) await store.insertTasks(newPost(account, [task]));
     const claim = async () => store.claimTasks({ type: "echo", max: 100, now: T0 });
-
     const claims = [await claim(), await claim(), await claim(), await claim()];
-
     assert.deepEqual(
       claims.map((claimed) => pluck(claimed, "id")),
       [tasks.slice(0, 2), tasks.slice(2, 4), tasks.slice(4), []].map((part) => pluck(part, "id")),
@@ -316,9 +311,7 @@ export function exerciseFairness(open: OpenStore): void {
     const ofBob = [0, 1].map((priority) => newTask({ priority }));
     await store.insertTasks(newPost(ada, ofAda));
     await store.insertTasks(newPost(bob, ofBob));
-
     const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
-
     const expected = [ofAda[1], ofBob[1], ofAda[3], ofBob[0], ofAda[2]];
     assert.deepEqual(
       pluck(claimed, "id"),
@@ -474,7 +467,6 @@ function exerciseHeldClaims(open: OpenStore): void {
     await placeOrder(store, all);
     const openIds = async (): Promise<readonly string[]> =>
       pluck(await store.listOpenRedeliveryOrders({ limit: 9 }), "id");
-
     await disable(store, "ada");
     assert.deepEqual(await openIds(), [all.id]);
     await enable(store, "ada");
@@ -521,7 +513,6 @@ function exerciseHeldLeases(open: OpenStore): void {
     const sequel = { kind: "requeue", isRunCounted: true } as const;
     await endLease(store, newLeaseEnd(lease, { how: "expired", sequel }), at);
     await disable(store, "ada");
-
     assert.equal(await beat(at + 1), "lost");
     assert.equal((await found())?.state, "queued");
     await enable(store, "ada");

@@ -581,7 +581,6 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     const { store, again } = await open(t);
     await seedEveryState(store);
     const bounded = await again({ examineMax: 4 });
-
     for (const [name, filter, hosts] of FILTERS) {
       assert.deepEqual(await hostsOf(store, filter), hosts, name);
       const ended = hosts.filter((host) => ENDED.includes(host)).toSorted();
@@ -598,9 +597,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     const singles = Array.from({ length: 105 }, (_, i) => `h${String(i).padStart(3, "0")}.example`);
     const hosts = [...singles, "z.example", "z.example", "z.example", "y.example", "y.example"];
     await seedEnded(store, accountId, { hosts });
-
     const count = await store.countEndedDeliveries(deliveryFilter());
-
     assert.equal(count.deliveries, 110);
     assert.equal(count.hosts.length, 100);
     assert.deepEqual(count.hosts.slice(0, 3), [

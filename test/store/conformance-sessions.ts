@@ -124,11 +124,9 @@ export function exerciseSessions(open: OpenStore): void {
     const [session, other] = [newSession({ keyId }), newSession({ keyId: otherKey })];
     for (const each of [session, other]) await store.createSession(each);
     const second = await again();
-
     await second.setAccountDisabled({ login: "ada", disabledAt: T0 + 1 });
     assert.equal(await store.findSession(session.hash), null);
     await second.setAccountDisabled({ login: "ada", disabledAt: null });
-
     assert.equal(await store.findSession(session.hash), null);
     assert.notEqual(await store.findSession(other.hash), null);
   });
@@ -163,14 +161,12 @@ export function exerciseSessions(open: OpenStore): void {
     const session = newSession();
     await store.createSession(session);
     const sessionId = (await store.findSession(session.hash))?.sessionId ?? -1;
-
     await store.touchSessions([
       { sessionId, seenAt: T0 + 5 },
       { sessionId: 12_345, seenAt: T0 + 9 },
     ]);
     assert.equal((await store.findSession(session.hash))?.lastSeenAt, T0 + 5);
     await store.touchSessions([{ sessionId, seenAt: T0 + 4 }]);
-
     assert.equal((await store.findSession(session.hash))?.lastSeenAt, T0 + 5);
     assert.equal((await store.findSession(session.hash))?.createdAt, T0);
   });
@@ -261,10 +257,8 @@ export function exerciseWorkers(open: OpenStore): void {
     const { store } = await open(t);
     const worker = newWorker();
     await store.createWorker(worker);
-
     const before = store.findWorkerHolder(worker.hash);
     const revoked = store.revokeWorker({ name: "w", revokedAt: T0 + 5 });
-
     // PostgreSQL may run the read after the change.
     assert.equal((await before)?.name, "w");
     const { hash: _, ...shown } = worker;

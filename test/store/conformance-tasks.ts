@@ -152,11 +152,9 @@ export function exercisePosting(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t, { backlogMax: 2 }));
     const [first, second, late] = [newTask(), newTask(), newTask()];
     const isStored = async () => (await store.findTask({ accountId, id: late.id })) !== null;
-
     const accepted = store.insertTasks(newPost(accountId, [first, second]));
     const shed = store.insertTasks(newPost(accountId, [late]));
     const claimed = store.claimTasks({ type: "echo", max: 10, now: T0 });
-
     await assert.rejects(shed, { name: "StoreError", kind: "overloaded", isPassing: true });
     await accepted;
     assert.equal((await claimed).length, 2);
@@ -226,7 +224,6 @@ export function exerciseReady(open: OpenStore): void {
     const ends = claimed.map((task, i) => newFinish(task, { endedAt: T0 + (waits[i] ?? 0) }));
     for (const end of ends.toReversed()) await store.finishTask(end);
     const expected = [4, 1, 3, 5, 2, 0].map((place) => claimed[place]?.id);
-
     for (const limit of [1, 2, 3, 5, 6, 7]) {
       const { ids, pages } = await readAll(store, taskQuery(accountId, { limit }));
       assert.deepEqual([ids, pages], [expected, Math.ceil(expected.length / limit)]);
@@ -289,9 +286,7 @@ export function exerciseRunning(open: OpenStore): void {
     const fields = { type: "hash", tag: "t", marketplace: "us", inputText: "[1]" };
     const { id } = await postTask(store, accountId, fields);
     await postTask(store, accountId);
-
     const [claimed, ...others] = await store.claimTasks({ type: "hash", max: 5, now: T0 + 5 });
-
     const counted = { queuedAt: T0, traceText: null, runs: 1, failures: 0 };
     assert.deepEqual(claimed, { seq: claimed?.seq, id, accountId, ...fields, ...counted });
     assert.deepEqual(others, []);
@@ -420,13 +415,11 @@ export function exerciseRunning(open: OpenStore): void {
     const tasks = [newTask(), newTask({ startAt: T0 + 500 }), newTask({ startAt: T0 - 500 })];
     await store.insertTasks(newPost(accountId, tasks));
     await store.releaseDelayed({ now: T0 + 500, max: 10 });
-
     const claimed = await store.claimTasks({ type: "echo", max: 3, now: T0 + 700 });
     const retried = claimed[0] ?? assert.fail();
     await store.retryTask({ seq: retried.seq, startAt: T0 + 900 });
     await store.releaseDelayed({ now: T0 + 900, max: 10 });
     const again = await claimOne(store);
-
     const times = tasks.map(({ id }) => claimed.find((task) => task.id === id)?.queuedAt);
     assert.deepEqual([times, again.queuedAt], [[T0, T0 + 500, T0], T0 + 900]);
   });
@@ -435,9 +428,7 @@ export function exerciseRunning(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await postTask(store, accountId, { inputText: "7" });
     const { seq } = await claimOne(store);
-
     await store.retryTask({ seq, startAt: T0 + 1000 });
-
     const waiting = (await store.findTask({ accountId, id }))?.task;
     const { state, statusCode, startedAt, runs } = waiting ?? assert.fail();
     assert.deepEqual([state, statusCode, startedAt, runs], ["queued", 40602, null, 1]);

@@ -177,9 +177,7 @@ describe("replies", () => {
       return group.shortage !== null;
     };
     assert.equal(group.shortage, null);
-
     assert.equal(await end({ kind: "full", message: "no room" }), true);
-
     assert.equal(await end({ ...committed(1), hasWritten: false } as BatchReply), true);
     assert.equal(await end({ kind: "busy", message: "locked" }), true);
     assert.equal(await end(committed(1)), false);
@@ -286,7 +284,6 @@ describe("draining and closing", () => {
   test("a close writes the waiting operations, then closes the transport", async () => {
     const { transport, group, submit } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
-
     const closed = group.close();
     for (const count of [1, 2, 3]) {
       await transport.whenSent(count);
@@ -294,7 +291,6 @@ describe("draining and closing", () => {
       transport.commit();
     }
     await closed;
-
     assert.deepEqual(await Promise.all(all), ["a", "b", "c"]);
     assert.equal(transport.isClosed, true);
     assert.deepEqual([await submit("late"), group.fault?.kind], ["closed", "closed"]);

@@ -65,13 +65,11 @@ test("a second process is refused with the pid and URL of the first until the fi
   const url = "http://127.0.0.1:8089/";
   const holder = await startLockProcess(t, file, { url });
   assert.equal(holder.said, "held");
-
   const refusal = refusalOf(file);
   assert.deepEqual(refusal.holder, { pid: holder.pid, url });
   assert(refusal.message.includes(`process ${holder.pid} at ${url}`), refusal.message);
   assert(refusal.message.startsWith(`${file} is already served by`), refusal.message);
   assert.match((await startLockProcess(t, file)).said, /^InstanceLockError: .* is already served/);
-
   await holder.kill();
   acquire(t, file);
   assert.deepEqual(readHolder(file), { pid: process.pid, url: null });
@@ -126,13 +124,11 @@ test("the lock survives the garbage collection of its object", async (t) => {
   const collectGarbage: unknown = runInNewContext("gc");
   assert(typeof collectGarbage === "function");
   acquireAndForget(file);
-
   for (let i = 0; i < 2; i++) {
     collectGarbage();
     // Finalizers run in a turn of their own.
     await turn();
   }
-
   assert.equal(refusalOf(file).holder?.pid, process.pid);
 });
 

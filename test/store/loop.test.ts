@@ -41,7 +41,6 @@ test("a quiet loop has ended the current round and the next one", async () => {
   loop.wake();
   let isQuiet = false;
   const quiet = loop.quiet().then(() => (isQuiet = true));
-
   rounds[0]?.resolve();
   await turn();
   assert.equal(isQuiet, false);

@@ -266,7 +266,6 @@ const ENTRY = "INSERT INTO audit (at, actor_kind, action) VALUES (1, 'user', 'ke
 test("an audit entry is never changed, and the oldest is erased first", (t) => {
   const connection = openNew(t);
   for (let i = 0; i < 4; i++) connection.exec(ENTRY);
-
   assert.throws(
     () => connection.exec("UPDATE audit SET action = 'x' WHERE seq = 1"),
     /append-only/,
@@ -274,7 +273,6 @@ test("an audit entry is never changed, and the oldest is erased first", (t) => {
   assert.throws(() => connection.exec("DELETE FROM audit WHERE seq = 2"), /from its beginning/);
   connection.exec("DELETE FROM audit WHERE seq <= 2");
   connection.exec(ENTRY);
-
   const left = connection.prepare("SELECT seq FROM audit ORDER BY seq").pluck().all();
   assert.deepEqual(left, [3, 4, 5]);
 });
@@ -296,7 +294,6 @@ for (const [what, sql, named] of changes) {
     const other = new Database(file);
     other.exec(sql);
     other.close();
-
     for (const writer of ["thread", "inline"] as const) {
       await assert.rejects(openSqliteStore({ file, writer, backlogMax: 1 }), (error: Error) => {
         assert.ok(error.message.includes(`${file} is damaged (${named} is not as`), error.message);
@@ -374,10 +371,8 @@ test("an erased text is in no file of a closed store", async (t) => {
   const accountId = await seedAccount(store);
   const task = newTask({ inputText: `"a-secret-in-an-input"` });
   await seedFinished(store, accountId, { tasks: [task] });
-
   await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 });
   await store.close();
-
   const folder = dirname(file);
   const holding = readdirSync(folder).filter((name) =>
     readFileSync(join(folder, name)).includes("a-secret-in-an-input"),

@@ -47,12 +47,10 @@ test("look-ups of one turn share a statement with each key once", async () => {
     asked.push(keys);
     return keys.filter((key) => key !== "none").map((key) => ({ key }));
   });
-
   // Requests of one turn come in by themselves, each with its own microtasks.
   const found = ["a", "b", "a", "none"].map((key) => lookUp(key));
   await Promise.resolve();
   found.push(lookUp("b"));
-
   const expected = [{ key: "a" }, { key: "b" }, { key: "a" }, undefined, { key: "b" }];
   assert.deepEqual(await Promise.all(found), expected);
   assert.deepEqual(asked, [["a", "b", "none"]]);

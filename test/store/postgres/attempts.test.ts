@@ -45,12 +45,10 @@ describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
     const accountId = await seedAccount(store);
     const { id } = await seedDelivery(store, accountId);
     const attempt = await claimAttempt(store);
-
     for (const whose of ["earlier life", "ended nodes"] as const) {
       assert.deepEqual(await other.listInFlight({ of: whose }), []);
     }
     await other.recordAttempt(interrupted(attempt));
-
     assert.deepEqual(await outcomes(store, accountId, id), ["in flight"]);
     await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
     assert.deepEqual(await outcomes(store, accountId, id), ["failed"]);

@@ -150,7 +150,6 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     const { url } = await openNodes(t);
     const planner = await Planner.open(t, url);
     await askDatabase(url, "DROP INDEX queue_waiting, queue_returned, outbox_due");
-
     const starts = [START_RUNS, START_LEASES].flatMap(({ first, more }) => [first, more]);
     for (const claim of [...starts, FIND_WAITING_TYPES, SELECT_DUE, READ_LANES]) {
       const read = indexesOf(await planner.tree(claim));

@@ -55,9 +55,7 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     const before = { tasks: 2, queue: 0, ends: 2, ready: 1, deliveries: 2, outbox: 2, attempts: 1 };
     assert.deepEqual(await rows(), before);
     await giveUpAll(store);
-
     assert.equal((await store.eraseExpired(LATE)).looked, 2);
-
     assert.deepEqual(await rows(), NONE);
   });
 
@@ -122,7 +120,6 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     const { store, rows, other, isWaited } = await open(t);
     const accountId = await seedAccount(store);
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
-
     await other.query("BEGIN");
     await other.query("SELECT FROM accounts FOR NO KEY UPDATE");
     const posted = store.insertTasks(newPost(accountId, [newTask()]));
@@ -130,7 +127,6 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     await isWaited();
     await other.query("DELETE FROM keys; DELETE FROM accounts");
     await other.query("COMMIT");
-
     await assert.rejects(posted, /no such account/);
     assert.deepEqual(await rows(), NONE);
   });

@@ -93,9 +93,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
     const store = await openNode(t, url);
     const { connections } = await healthOf(store);
     for (const name of ["one", "two", "three"]) await openSession(t, url, name);
-
     await untilHealth(store, ({ connections: { used } }) => used >= connections.used + 3);
-
     assert.equal(connections.max, 200);
     const accountId = await seedAccount(store);
     const tasks = [newTask(), newTask()];
@@ -155,13 +153,11 @@ describe("the health of a database with a standby", { skip: reasonToSkipStandby(
     const settings = { hot_standby_feedback: "on", wal_receiver_status_interval: 1 };
     const standby = await startPostgres(t, { standbyOf: primary, settings });
     await takeSnapshot(await openSession(t, standby.url));
-
     const health = await untilHealth(
       store,
       ({ oldestSnapshot }) =>
         oldestSnapshot?.holder === "slot" && (oldestSnapshot.ageMs ?? 0) > 1000,
     );
-
     assert.equal(health.oldestSnapshot?.name, standby.name);
     assert.notEqual(health.oldestSnapshot?.pid, null);
   });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
 import type pg from "pg";
 
@@ -7,7 +7,7 @@ import { until } from "../../../scripts/kit/until.ts";
 import type { NewSession, Store } from "../../../src/store/store.ts";
 import { openPatientNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { newAccount, newKeyToStore, newPost, seedAccount, T0, pluck } from "../../helpers/store.ts";
+import { T0, newAccount, newKeyToStore, newPost, pluck, seedAccount } from "../../helpers/store.ts";
 
 /** Concurrent writes of two nodes, or of a node and a long transaction. */
 describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {

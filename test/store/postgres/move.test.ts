@@ -324,10 +324,8 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const connection = openWriter(file);
     markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
     connection.close();
-
     assert.equal((await moveToServer({ file, server, tell })).wasComplete, false);
     assert.equal((await moveToServer({ file, server, tell })).wasComplete, true);
-
     const back = join(dirname(file), "back.db");
     await moveToFile({ server, file: back, tell });
     assert.deepEqual(contentOf(back), before);

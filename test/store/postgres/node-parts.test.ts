@@ -80,9 +80,7 @@ test("a lifeline is cut 8 s after the begin of the last successful heartbeat", (
   const begun = lifeline.begin();
   clock.advance(3000);
   lifeline.hold(begun);
-
   clock.advance(4999);
-
   assert.equal(lifeline.isCut, false);
   assert.equal(lifeline.leftMs, 1);
   clock.advance(1);
@@ -99,9 +97,7 @@ test("a stopped process sees its cut lifeline before any timer fires", () => {
     isCut = lifeline.isCut;
     fired = true;
   });
-
   clock.jump(60_000);
-
   assert.equal(fired, true);
   assert.equal(isCut, true);
 });
@@ -172,9 +168,7 @@ test("a better reading never sets the clock back", () => {
   // Half of the time is taken for the way back.
   database.ask({ thereMs: 90, backMs: 10 });
   assert.equal(database.error(), 40);
-
   database.ask({ thereMs: 0, backMs: 0 });
-
   assert.equal(database.error(), 40);
   machine.advance(30);
   assert.equal(database.error(), 10);

@@ -87,12 +87,10 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const first = await openQuickNode(t, url);
     assert.deepEqual(pausedBy(first), NODE_ROLES);
     const second = await openQuickNode(t, url);
-
     await eventually(
       "divided",
       () => pausedBy(first).length === 4 && pausedBy(second).length === 3,
     );
-
     assert.deepEqual([...pausedBy(first), ...pausedBy(second)].toSorted(), NODE_ROLES.toSorted());
     await first.close();
     await eventually("taken over", () => pausedBy(second).length === NODE_ROLES.length);

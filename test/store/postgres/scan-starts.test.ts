@@ -119,11 +119,9 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     const released = await appear(risen, { ageMs: OLD_MS + 2, state: RUNNING });
     const requeued = await appear(risen, { ageMs: OLD_MS + 1, state: RUNNING });
     assert.deepEqual(await claimSeqs(store), []);
-
     await other.releaseDelayed({ now: Date.now(), max: 10 });
     await other.releaseTask({ seq: released, run: 1 });
     assert.equal(await other.requeueTasks({ seq: requeued, run: 1 }), 1);
-
     assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"]);
     assert.deepEqual(await claimSeqs(store), [delayed, released, requeued]);
   });
@@ -136,9 +134,7 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     const urgent = await appear(risen, { priority: 5 });
     await post();
     await other.releaseTask({ seq: returned, run: 1 });
-
     const [first, second, third, ...others] = await claimSeqs(store);
-
     assert.deepEqual([first, second], [urgent, returned]);
     assert.ok(Number(third) > urgent);
     assert.deepEqual(others, []);

@@ -53,7 +53,6 @@ test("each host of a URL has a configuration for pg", () => {
     "postgres://app:pw@a:6432,[::1]/x?connect_timeout=3&options=-c%20search_path%3Djobs",
   );
   const [first, second] = address.hosts;
-
   assert.deepEqual([first?.host, first?.port, first?.ssl !== false], ["a", 6432, true]);
   assert.deepEqual([second?.host, second?.port, second?.ssl], ["::1", 5432, false]);
   assert.deepEqual([first?.user, first?.database], ["app", "x"]);
@@ -92,7 +91,6 @@ test("the variables and files of libpq have no effect", (t) => {
 test("sslmode decides the check of the certificate", (t) => {
   const ca = join(temporaryFolder(t), "ca.pem");
   writeFileSync(ca, "authority");
-
   const full = tlsOf("postgres://app@a/x");
   assert.equal(full.rejectUnauthorized, true);
   assert.ok(full.checkServerIdentity?.("a", { subject: { CN: "b" } } as never) instanceof Error);
@@ -352,7 +350,6 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
         parts.pathname = database;
         parts.search = "";
       });
-
       await assert.rejects(reach(other), { kind: "failed", message: /createdb --encoding=UTF8/ });
     });
   }
