@@ -517,7 +517,7 @@ export function exerciseSearch(open: OpenStore): void {
     const bounded = await again({ examineMax: 10 });
     const [{ accountId } = assert.fail()] = made;
     let finds = 0;
-    for (const search of [ANY_TASK, ...someSearches(made, 150)]) {
+    for (const search of [ANY_TASK, ...someSearches(made, 100)]) {
       for (const scope of [accountId, null]) {
         const expected = made.filter((task) => passes(task, scope, search)).toReversed();
         const ids = pluck(expected, "id");

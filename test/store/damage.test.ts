@@ -12,6 +12,7 @@ import {
   T0,
   newAccount,
   newDatabaseFile,
+  newFinish,
   newPost,
   newTask,
   openTestStore,
@@ -23,16 +24,24 @@ import {
 const PAGE = 4096;
 const TASKS = 300;
 
+let content: Promise<Buffer> | null = null;
+
 /** A file of some hundred pages, at rest: its bytes. */
-async function newContent(t: TestContext): Promise<Buffer> {
+function newContent(t: TestContext): Promise<Buffer> {
+  content ??= makeContent(t);
+  return content;
+}
+
+async function makeContent(t: TestContext): Promise<Buffer> {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file });
   const accountId = await seedAccount(store);
   const inputText = JSON.stringify("x".repeat(300));
-  const tasks = Array.from({ length: TASKS }, () =>
-    newTask({ inputText, tag: "a", postback: webhook("a.example") }),
-  );
-  await seedFinished(store, accountId, { tasks });
+  const postback = webhook("a.example");
+  const tasks = Array.from({ length: TASKS }, () => newTask({ inputText, tag: "a", postback }));
+  await store.insertTasks(newPost(accountId, tasks));
+  const runs = await store.claimTasks({ type: "echo", max: TASKS, now: T0 });
+  await Promise.all(runs.map((run) => store.finishTask(newFinish(run))));
   await store.close();
   return readFileSync(file);
 }
@@ -75,7 +84,7 @@ test("a zeroed page is found at the start or by a check", async (t) => {
   const content = await newContent(t);
   const [pages, random] = [content.length / PAGE, newRandom(7)];
   // Page 2 has the owners of the other pages.
-  const chosen = [0, 1, ...Array.from({ length: 20 }, () => random(pages))];
+  const chosen = [0, 1, ...Array.from({ length: 8 }, () => random(pages))];
   for (const page of chosen) {
     const damaged = Buffer.from(content).fill(0, page * PAGE, (page + 1) * PAGE);
     assert.notEqual(await verdictOn(t, damaged), "never", `page ${page} of ${pages}`);
