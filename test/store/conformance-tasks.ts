@@ -449,8 +449,7 @@ export function exerciseRunning(open: OpenStore): void {
     assert.equal(await store.finishTask({ ...newFinish({ seq }), id, run }), null);
     await store.retryTask({ seq, id, run, startAt: T0 });
     await store.releaseTask({ seq, id, run });
-    assert.equal(await store.requeueTasks({ seq, id, run }), 0);
-    assert.equal(await state(), "running");
+    assert.deepEqual([await store.requeueTasks({ seq, id, run }), await state()], [0, "running"]);
 
     await store.finishTask({ ...newFinish(later), id, run: later.runs });
     assert.equal(await state(), "completed");

@@ -508,26 +508,16 @@ export function exerciseHostTraffic(open: OpenStore): void {
 
   test("an erased account leaves no host of its own and no share in the counts of others", async (t) => {
     const { store } = await open(t);
-    const names = ["ada", "bob", "eve"];
-    const [ada = 0, bob = 0, eve = 0] = await Promise.all(
-      names.map((name) => seedAccount(store, name)),
-    );
-    const sent = [
-      ...[
-        [ada, "own.example"],
-        [ada, "all.example"],
-        [bob, "all.example"],
-        [bob, "all.example"],
-      ],
-      ...[
-        [eve, "all.example"],
-        [ada, "gone.example"],
-        [eve, "gone.example"],
-        [ada, "last.example"],
-      ],
-    ] as const;
-    for (const [accountId, host] of sent) await send(store, accountId, { host, outcome: "failed" });
-    await send(store, bob, { host: "last.example", outcome: "failed" });
+    const accounts = new Map<string, number>();
+    for (const login of ["ada", "bob", "eve"]) accounts.set(login, await seedAccount(store, login));
+    const sent =
+      "ada own, ada all, bob all, bob all, eve all, ada gone, eve gone, ada last, bob last";
+    for (const each of sent.split(", ")) {
+      const [login = "", host = ""] = each.split(" ");
+      const accountId = accounts.get(login) ?? assert.fail();
+      await send(store, accountId, { host: `${host}.example`, outcome: "failed" });
+    }
+    const bob = accounts.get("bob") ?? assert.fail();
     for (const login of ["ada", "eve"]) {
       await store.setAccountDisabled({ login, disabledAt: T0 });
       while ((await store.eraseAccountPart({ login })).kind === "more") continue;

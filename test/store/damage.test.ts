@@ -189,7 +189,7 @@ const FOREIGN = /-wal does not belong to .*move its -wal and -shm aside/;
 
 test("a file and its own -wal are opened after a kill at any moment", async (t) => {
   const busy = await startBusy(t);
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < 20; i++) {
     await busy.post(i % 2 === 0 ? 4 * POST_BYTES : 7 * POST_BYTES);
     refuseDamagedFile(busy.copy(`copy${i}.db`));
   }
@@ -198,7 +198,7 @@ test("a file and its own -wal are opened after a kill at any moment", async (t) 
 test("a -wal of another time is refused with a copy of the file", async (t) => {
   const busy = await startBusy(t);
   const copies: string[] = [];
-  for (let i = 0; i < 6; i++) {
+  for (let i = 0; i < 4; i++) {
     copies.push(busy.copy(`copy${i}.db`));
     await busy.post(GENERATION_BYTES);
   }
@@ -269,7 +269,7 @@ test("a file under concurrent writes is not refused as damaged", async (t) => {
   const busy = await startBusy(t);
   const script = `
     const { refuseDamagedFile } = await import(${JSON.stringify(new URL("../../src/store/sqlite/machine/file-check.ts", import.meta.url).href)});
-    for (let i = 0; i < 400; i++) refuseDamagedFile(process.argv[1]);`;
+    for (let i = 0; i < 150; i++) refuseDamagedFile(process.argv[1]);`;
   const args = ["--input-type=module", "-e", script, busy.file];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
