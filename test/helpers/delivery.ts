@@ -15,7 +15,7 @@ import {
   webhook,
 } from "./store.ts";
 
-/** A filter that every delivery passes, unless told. */
+/** By default a filter that every delivery passes. */
 export function deliveryFilter(overrides: Partial<DeliveryFilter> = {}): DeliveryFilter {
   return {
     ...{ login: null, taskId: null, kind: null, host: null, states: null, outcome: null },
@@ -40,7 +40,7 @@ export async function placeOrder(
   return kept;
 }
 
-/** When seeded deliveries ended, unless told. */
+/** The default end of seeded deliveries. */
 export const ENDED_AT = T0 + 2000;
 
 /** Later than what is seeded. */

@@ -11,7 +11,7 @@ import {
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "./afterwards.ts";
 
-/** Five times as often as nodes do: one that is cut off is taken for dead after two seconds. */
+/** A fifth of the usual time: a node that is cut off counts as dead after two seconds. */
 export const QUICK_BEAT_MS = 400;
 
 /** Opens a store on a database as a node, and closes it after the test. */
@@ -70,7 +70,7 @@ export async function openSession(t: TestContext, url: string): Promise<pg.Clien
   return session;
 }
 
-/** What is in a database, by a connection of the test's own. */
+/** Rows of a database, by a connection of the test. */
 export async function askDatabase<Row extends pg.QueryResultRow>(
   url: string,
   text: string,

@@ -39,7 +39,7 @@ import type {
   TaskQuery,
 } from "../../src/store/store.ts";
 
-/** The time at which everything that a helper makes was made, unless told otherwise. */
+/** The default time of everything that a helper makes. */
 export const T0 = Date.parse("2030-01-31T09:00:00.000Z");
 
 /** How long seeded tasks are kept. */
@@ -52,18 +52,18 @@ export function newDatabaseFile(t: TestContext): string {
   return join(folder, "test.db");
 }
 
-/** Makes a database file in which nothing is. */
+/** Makes an empty database file. */
 export async function makeDatabase(file: string): Promise<void> {
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1 });
   await store.close();
 }
 
 /**
- * What a file holds in which nothing is: copied, because to make one takes several fsyncs, and some 700 tests want one.
+ * The bytes of an empty file: copied, because making a file takes several fsyncs.
  */
 let empty: Uint8Array | null = null;
 
-/** The path of a database file in which nothing is, in a folder that is removed after the test. */
+/** The path of an empty database file, in a folder that is removed after the test. */
 export async function newEmptyDatabase(t: TestContext): Promise<string> {
   const file = newDatabaseFile(t);
   if (empty === null) {
@@ -75,7 +75,7 @@ export async function newEmptyDatabase(t: TestContext): Promise<string> {
   return file;
 }
 
-/** Opens a store on a file of its own unless told otherwise, and closes it after the test. */
+/** Opens a store, by default on its own file, and closes it after the test. */
 export async function openTestStore(
   t: TestContext,
   options: Partial<SqliteStoreOptions> = {},
@@ -95,7 +95,7 @@ export function newTaskId(timeMs = T0): string {
   return new IdGenerator().next(timeMs);
 }
 
-/** What a store is given of a key nobody knows. */
+/** A new key. */
 export function newKeyToStore(overrides: Partial<KeyToStore> = {}): KeyToStore {
   const hash = hashKey(randomBytes(16).toString("hex"));
   return { keyId: newKeyId(newTaskId()), hash, lastFour: "wxyz", label: null, ...overrides };
@@ -112,7 +112,7 @@ export function newAccount(overrides: Partial<NewAccount> = {}): NewAccount {
   };
 }
 
-/** Makes an account and answers what its tasks are posted with. */
+/** Makes an account and returns its id. */
 export async function seedAccount(store: Store, login = "ada"): Promise<number> {
   const account = newAccount({ login });
   assert.equal(await store.createAccount(account), "created");
@@ -158,7 +158,7 @@ export function pluck<Item>(
   );
 }
 
-/** A request for access that nobody else has made; nine others may wait beside it. */
+/** A new request for access; nine others may be pending. */
 export function newAccessRequest(overrides: Partial<NewAccessRequest> = {}): NewAccessRequest {
   const fields = { email: "eve@example.org", name: "Eve", company: null, message: "Please." };
   return { id: newTaskId(), fields, createdAt: T0, pendingMax: 10, ...overrides };
@@ -181,7 +181,7 @@ export function newTask(overrides: Partial<NewTask> = {}): NewTask {
   };
 }
 
-/** What {@link newTask} takes of its account's bytes. */
+/** The bytes of {@link newTask}. */
 export const NEW_TASK_BYTES = TASK_OVERHEAD_BYTES + newTask().dataText.length;
 
 /** A task that was refused for an unknown field. */
@@ -199,10 +199,10 @@ export function newRefusedTask(overrides: Partial<RefusedTask> = {}): RefusedTas
   };
 }
 
-/** Of a post that may bring its account as much as it likes. */
+/** The quota of an account without limits. */
 export const NO_QUOTA: PostQuota = { bytes: 0, openTasks: 0, shareBytes: 0 };
 
-/** The limits of an account that has none for itself. */
+/** The limits of an account without own limits. */
 export const NO_OWN_LIMITS: OwnLimits = {
   ...{ bytes: null, openTasks: null },
   ...{ requestsPerMinute: null, tasksPerMinute: null },
@@ -238,7 +238,7 @@ export async function postTask(
   return task;
 }
 
-/** What the clocks of a machine showed at {@link T0}, an hour after its boot. */
+/** The clock reading of a machine at {@link T0}, an hour after its boot. */
 export function newReading(overrides: Partial<ClockReading> = {}): ClockReading {
   return { wallAt: T0, steadyAt: T0, uptimeMs: 3_600_000, bootId: "boot", ...overrides };
 }
@@ -296,13 +296,13 @@ export async function claimOne(store: Store, type = "echo"): Promise<ClaimedTask
   return task;
 }
 
-/** A worker for tasks of type `echo`, with a token nobody knows. */
+/** A worker for tasks of type `echo`, with a new token. */
 export function newWorker(overrides: Partial<NewWorker> = {}): NewWorker {
   const hash = hashKey(randomBytes(16).toString("hex"));
   return { name: "w", hash, lastFour: "wxyz", types: ["echo"], createdAt: T0, ...overrides };
 }
 
-/** Makes a worker and answers what its leases are claimed with. */
+/** Makes a worker and returns its id. */
 export async function seedWorker(store: Store, name = "w"): Promise<number> {
   const worker = newWorker({ name });
   assert.equal(await store.createWorker(worker), "created");
@@ -355,7 +355,7 @@ export function newLeaseEnd(
   };
 }
 
-/** Ends one lease, whoever holds it. */
+/** Ends one lease of any worker. */
 export async function endLease(
   store: Store,
   end: LeaseEnd,
@@ -366,7 +366,7 @@ export async function endLease(
   return result;
 }
 
-/** Posts tasks, runs each and ends it, in the order given; answers nothing but leaves all of them ready. */
+/** Posts tasks, runs each and ends it, in the given order. */
 export async function seedFinished(
   store: Store,
   accountId: number,
@@ -393,7 +393,7 @@ export async function seedDelivery(
   return task;
 }
 
-/** Starts attempts to these hosts, whosever they are: in each lane up to `max` of each class. */
+/** Starts attempts to these hosts, of all accounts: in each lane up to `max` of each class. */
 export async function claimLanes(
   store: Store,
   hosts: readonly string[],
@@ -410,7 +410,7 @@ export async function claimLanes(
 export async function giveUpAll(store: Store): Promise<void> {
   const now = Number.MAX_SAFE_INTEGER;
   const decision = { state: "given_up" } as const;
-  // Of a node that has ended, nobody else can say more.
+  // The only outcome that is recorded for an ended node.
   const result = newAttemptResult({ outcome: "interrupted" });
   for (;;) {
     const lanes = await store.listLanes({ accountId: "all" });
@@ -434,7 +434,7 @@ export async function claimAttempt(
   return attempt;
 }
 
-/** The result of an attempt that reached nobody. */
+/** The result of an attempt without a connection. */
 export function newAttemptResult(overrides: Partial<AttemptResult> = {}): AttemptResult {
   return {
     outcome: "failed",
@@ -464,7 +464,7 @@ export function newAttemptRecord(
   };
 }
 
-/** Erases nothing unless told otherwise; up to 100 of each. */
+/** Erases nothing by default; up to 100 rows of each kind. */
 export function newStale(
   overrides: Partial<StaleBefore & { max: number }> = {},
 ): StaleBefore & { max: number } {
@@ -482,10 +482,10 @@ export function newStale(
   };
 }
 
-/** What a list is asked for beside: parts of its search, and which page. */
+/** The parameters of a list: parts of its search, and the page. */
 export type ListOverrides = Partial<TaskSearch & Pick<TaskQuery, "limit" | "after">>;
 
-/** The first page of an account's tasks, ready or any, unless told otherwise; all of them. */
+/** The first page of all tasks of an account. */
 export function taskQuery(accountId: number, overrides: ListOverrides = {}): ReadyQuery {
   const { limit = 100, after = null, ...search } = overrides;
   return { scope: accountId, search: { ...ANY_TASK, ...search }, limit, after };
