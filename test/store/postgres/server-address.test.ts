@@ -20,7 +20,7 @@ import {
   shownAddress,
 } from "../../../src/store/postgres/machine/server-address.ts";
 import { StoreError } from "../../../src/store/store.ts";
-import { type Certificate, makeCertificate } from "../../deliver/certificate.ts";
+import { type Certificate, makeCertificate } from "../../helpers/certificate.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import {
   newDatabaseUrl,
