@@ -10,8 +10,6 @@ import { chromium, type Browser, type BrowserContext, type Page } from "playwrig
 import { afterwards, type TestAccount } from "../helpers/daemon.ts";
 import { areAtHand, findProgram } from "../peers/peer-process.ts";
 
-/** Chromium, as its users have it: driven over its own protocol, with nothing put between it and the daemon. */
-
 const CHROMIUM = { program: "chromium", debianPackage: "chromium" };
 
 const APPEARS_MS_MAX = 30_000;
@@ -20,17 +18,17 @@ export type Theme = "light" | "dark";
 
 export interface PageOptions {
   readonly theme?: Theme;
-  /** In CSS pixels; 1280 × 900 unless told. */
+  /** In CSS pixels; by default 1280 × 900. */
   readonly size?: { readonly width: number; readonly height: number };
-  /** Where the reader is; UTC unless told. */
+  /** By default UTC. */
   readonly timeZone?: string;
 }
 
-/** A page of a browser profile of its own, with what went wrong in it. */
+/** A page of a new browser profile. */
 export interface TestPage {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** What the console complained of, exceptions, refused scripts and styles, and requests that left the daemon. */
+  /** Console errors, exceptions, and requests to other origins. */
   readonly complaints: string[];
 }
 
@@ -40,12 +38,12 @@ after(async () => {
   await (await browser)?.close();
 });
 
-/** Whether there is a Chromium; where there is none the test is skipped, saying so. */
+/** Returns whether Chromium is installed; otherwise skips the test. */
 export function hasBrowser(t: TestContext): boolean {
   return areAtHand(t, [CHROMIUM]);
 }
 
-/** Opens a page in a new profile; closed after the test, which fails when the page complained of anything. */
+/** Opens a page in a new profile. It is closed after the test, which fails if the page has complaints. */
 export async function openPage(
   t: TestContext,
   origin: string,
@@ -63,11 +61,11 @@ export async function openPage(
     timezoneId: timeZone,
     reducedMotion: "reduce",
   });
-  // What does not appear by then is a fault; the test says which before the runner's own time is over.
+  // Shorter than the time-out of the test runner, whose message is less exact.
   context.setDefaultTimeout(APPEARS_MS_MAX);
   const page = await context.newPage();
   const complaints = complaintsOf(page, origin);
-  // Before the daemon stops, of which the page would complain.
+  // Before the daemon stops.
   afterwards(t, () => context.close());
   t.after(() => assert.deepEqual(complaints, [], "the page complained"));
   return { page, context, complaints };
@@ -78,7 +76,7 @@ async function launch(): Promise<Browser> {
   assert(executablePath !== null);
   return chromium.launch({
     executablePath,
-    // Root has no sandbox. And whatever the browser would like to fetch for itself, it cannot find.
+    // Root has no sandbox, and the browser's own requests resolve no host.
     args: [
       "--no-sandbox",
       "--disable-dev-shm-usage",
@@ -103,7 +101,7 @@ function complaintsOf(page: Page, origin: string): string[] {
   return complaints;
 }
 
-/** Signs an account in by the form, as a person does. */
+/** Signs an account in by the form. */
 export async function signIn(page: Page, { login, key }: TestAccount): Promise<void> {
   await page.goto("/dashboard/");
   await page.getByLabel("Login").fill(login);
@@ -114,10 +112,10 @@ export async function signIn(page: Page, { login, key }: TestAccount): Promise<v
 
 const require = createRequire(import.meta.url);
 
-/** What axe-core finds wrong with the page as it stands, or with a part of it, a line each. */
+/** The violations that axe-core finds in the page, or in a part of it. */
 export async function accessProblems(page: Page, part = "html"): Promise<readonly string[]> {
   const isThere = await page.evaluate("typeof axe === 'object'");
-  // Through the browser's protocol: the page's own policy lets no foreign script in.
+  // By the browser's protocol: the page's policy refuses foreign scripts.
   if (isThere !== true) {
     await page.evaluate(readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
   }
@@ -132,7 +130,7 @@ export async function accessProblems(page: Page, part = "html"): Promise<readonl
 
 const SCREENSHOTS = process.env["POSTBACKD_SCREENSHOTS"] ?? join(tmpdir(), "postbackd-screenshots");
 
-/** Puts a picture of the whole page where a person may look at it. */
+/** Saves a picture of the entire page. */
 export async function takeScreenshot(page: Page, name: string): Promise<void> {
   mkdirSync(SCREENSHOTS, { recursive: true });
   await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });

@@ -8,19 +8,18 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { closeServer, listen } from "../helpers/receiver.ts";
 import { hasBrowser, openPage, signIn } from "./browser.ts";
 
-/** Someone else's page, in the browser of somebody who is signed in. */
+/** A foreign page in a browser that is signed in. */
 interface Attack {
   readonly page: Page;
-  /** The daemon that is attacked. */
   readonly url: string;
   readonly taskId: string;
 }
 
-// The first is of the same site, to which cookies go: they do not know ports. To the other they do not.
+// Cookies ignore ports, so they are sent to the first site and not to the second.
 const SITES = ["127.0.0.1", "localhost"] as const;
 
 for (const site of SITES) {
-  test(`a page of another port of ${site} does nothing and reads nothing`, async (t) => {
+  test(`a page on another port of ${site} changes nothing and reads nothing`, async (t) => {
     if (!hasBrowser(t)) return;
     const daemon = await startTestDaemon(t);
     const later = new Date(Date.now() + 3_600_000).toISOString();
@@ -37,13 +36,12 @@ for (const site of SITES) {
         assert.equal(await stateOf(daemon), before);
       });
     }
-    // And who is signed in still is.
     await page.reload();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
   });
 }
 
-/** Serves an empty page, as another program on the machine does. */
+/** Serves an empty page. */
 async function servePage(t: TestContext): Promise<number> {
   const server = createServer((_request, response) => {
     response.writeHead(200, { "Content-Type": "text/html" }).end("<!doctype html><p>Hello");
@@ -61,21 +59,20 @@ async function openForeign(context: BrowserContext, url: string): Promise<Page> 
   return page;
 }
 
-/** What an attack might change: keys and tasks, and how they stand. */
+/** The keys and tasks. */
 async function stateOf(daemon: TestDaemon): Promise<string> {
   const keys = await daemon.call("/v1/appendix/user_data");
   const tasks = await daemon.call("/v1/tasks/search");
   const text = `${await keys.text()} ${await tasks.text()}`;
-  // When a key was used last is no matter.
   return text.replaceAll(/"last_used_at":[^,}]*/g, "");
 }
 
 const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void>>> = {
-  "by fetch with the cookie, simple or with the headers of our own page": byFetch,
+  "by fetch with the cookie, with and without the headers of the dashboard": byFetch,
   "by a form that posts": byForm,
   "by an image or a script of the API": byElement,
   "by a frame of the dashboard": byFrame,
-  "by a window that it opens and looks into": byWindow,
+  "by a window that it opens": byWindow,
 };
 
 async function byFetch({ page, url, taskId }: Attack): Promise<void> {
@@ -100,11 +97,11 @@ async function byFetch({ page, url, taskId }: Attack): Promise<void> {
     const isRead = read !== "refused" && read !== "opaque ";
     assert(!isRead, `${method} ${path}: ${String(read)}`);
   }
-  // The browser tells nothing of those that it does not even ask for.
+  // The browser does not report requests that it blocks.
   assertRefused(statuses, 5);
 }
 
-/** The daemon's answers to a page, as they come. */
+/** Collects the statuses of the daemon's responses to a page. */
 function watchStatuses(page: Page, url: string): number[] {
   const statuses: number[] = [];
   page.on("response", (response) => {
@@ -114,25 +111,25 @@ function watchStatuses(page: Page, url: string): number[] {
 }
 
 function assertRefused(statuses: readonly number[], countMin: number): void {
-  assert(statuses.length >= countMin, `${statuses.length} answers`);
+  assert(statuses.length >= countMin, `${statuses.length} responses`);
   for (const status of statuses) assert([401, 403, 404, 405].includes(status), String(statuses));
 }
 
 async function byForm({ page, url, taskId }: Attack): Promise<void> {
   for (const path of [`/v1/tasks/task_cancel/${taskId}`, "/v1/appendix/keys", "/v1/session"]) {
     const other = await openForeign(page.context(), page.url());
-    const answer = other.waitForResponse((response) => response.url() === url + path);
+    const response = other.waitForResponse((each) => each.url() === url + path);
     await other.evaluate(`
       document.body.innerHTML = '<form method="post" enctype="text/plain"><input name="{&quot;a">';
       document.forms[0].action = ${JSON.stringify(url + path)};
       setTimeout(() => document.forms[0].submit());`);
-    assertRefused([(await answer).status()], 1);
+    assertRefused([(await response).status()], 1);
   }
 }
 
 async function byElement({ page, url }: Attack): Promise<void> {
   for (const name of ["img", "script", "link", "video"]) {
-    const told: unknown = await page.evaluate(`new Promise((resolve) => {
+    const outcome: unknown = await page.evaluate(`new Promise((resolve) => {
       const element = document.createElement("${name}");
       element.onload = () => resolve("loaded");
       element.onloadeddata = () => resolve("loaded");
@@ -141,7 +138,7 @@ async function byElement({ page, url }: Attack): Promise<void> {
       element.href = element.src = ${JSON.stringify(`${url}/v1/tasks/search`)};
       document.body.append(element);
     })`);
-    assert.equal(told, "refused", name);
+    assert.equal(outcome, "refused", name);
   }
 }
 
@@ -172,7 +169,7 @@ async function byWindow({ page, url }: Attack): Promise<void> {
     try { return String(other.document.body.textContent); } catch { return "refused"; }
   })()`);
   assert.equal(seen, "refused");
-  // Its own window, so that nothing is told from outside how it is.
+  // The dashboard isolates its window.
   await page.waitForFunction("other.closed");
   assert.equal(await popup.evaluate("opener"), null);
   await popup.close();

@@ -22,17 +22,17 @@ after(() => rmSync(FOLDER, { recursive: true, force: true }));
 const TASK_ID = "0199d3c8-5a1e-7f00-8000-000000000001";
 const HOSTILE = `{"a":"'; touch owned; ' \\" \\\\ $HOME \${x} \`id\` $(id) !! %s 😀 \\n ü"}\n\n`;
 
-interface Heard {
+interface Received {
   readonly line: string;
   readonly headers: readonly string[];
   readonly body: string;
 }
 
-const heard: Heard[] = [];
+const received: Received[] = [];
 const server = createServer((request, response) => {
   void bodyOf(request).then((body) => {
     const { method, url, rawHeaders: headers } = request;
-    heard.push({ line: `${method} ${url}`, headers, body });
+    received.push({ line: `${method} ${url}`, headers, body });
     response.end(LONG);
   });
 });
@@ -67,9 +67,9 @@ function requestOf(changes: Partial<SentRequest>): SentRequest {
   };
 }
 
-/** Runs a command in a shell and gives what the server heard meanwhile. */
-async function run(command: string): Promise<readonly Heard[]> {
-  heard.length = 0;
+/** Runs a command in a shell. Returns the requests of the server. */
+async function run(command: string): Promise<readonly Received[]> {
+  received.length = 0;
   const child = spawn("sh", ["-c", command], {
     cwd: FOLDER,
     env: { ...process.env, API_KEY: "key" },
@@ -77,13 +77,13 @@ async function run(command: string): Promise<readonly Heard[]> {
   });
   const [status] = (await once(child, "exit")) as [number | null];
   assert.equal(status, 0, command);
-  return [...heard];
+  return [...received];
 }
 
 const skip = spawnSync("curl", ["--version"]).status === 0 ? false : "curl is not installed here";
 
 describe("the command that sends an attempt again", { skip }, () => {
-  test("sends method, target, headers and body as the attempt did, and nothing of its own", async () => {
+  test("sends the method, target, headers and body of the attempt alone", async () => {
     const target = "/a/../b//c?x=[1-3]{a,b}&q='\"$HOME`id`&";
     const headers = [
       ["Host", "elsewhere.example.com"],
@@ -106,28 +106,22 @@ describe("the command that sends an attempt again", { skip }, () => {
     ]);
   });
 
-  test("sends a pingback without a body", async () => {
-    const [request] = await run(
-      curlCommand(requestOf({ method: "GET", body: null, hasBody: false })),
-    );
+  test("sends a pingback without a body, and a body that starts with @", async () => {
+    const pingback = requestOf({ method: "GET", body: null, hasBody: false });
+    const [got] = await run(curlCommand(pingback));
+    assert.deepEqual([got?.line, got?.body], ["GET /hook", ""]);
 
-    assert.equal(request?.line, "GET /hook");
-    assert.equal(request?.body, "");
-  });
-
-  test("takes a body that begins with @ for a body", async () => {
-    const [request] = await run(curlCommand(requestOf({ body: "@/etc/hostname" })));
-
-    assert.equal(request?.body, "@/etc/hostname");
+    const [posted] = await run(curlCommand(requestOf({ body: "@/etc/hostname" })));
+    assert.equal(posted?.body, "@/etc/hostname");
   });
 
   for (const [what, body] of [
     ["a long body", LONG],
-    ["a body that is not at hand", null],
+    ["an unknown body", null],
     ["a body with NUL", "a\0b"],
-    ["a body with characters that a terminal acts upon", '{"a":"\u001b[31m"}'],
+    ["a body with terminal escapes", '{"a":"\u001b[31m"}'],
   ] as const) {
-    test(`saves ${what} before it sends it`, async () => {
+    test(`saves ${what} to a file first`, async () => {
       const [saving, sending] = await run(curlCommand(requestOf({ body })));
 
       assert.equal(saving?.line, `GET /v1/tasks/task_get/${TASK_ID}?collect=false`);
@@ -137,20 +131,9 @@ describe("the command that sends an attempt again", { skip }, () => {
   }
 });
 
-test("a word of the shell is the text, character for character", () => {
+test("a shell word is the exact text", () => {
   for (const text of [
-    "",
-    "'",
-    "''",
-    "\\",
-    "a b",
-    "$x`id`$(id)",
-    '"',
-    "\n\n",
-    "~",
-    "*",
-    "-n",
-    "ü😀",
+    ...["", "'", "''", "\\", "a b", "$x`id`$(id)", '"', "\n\n", "~", "*", "-n", "ü😀"],
   ]) {
     const { stdout } = spawnSync("sh", ["-c", `printf %s ${shellQuoted(text)}`], {
       encoding: "utf8",

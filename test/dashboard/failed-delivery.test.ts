@@ -8,23 +8,21 @@ import { startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { openPage, signIn } from "./browser.ts";
 import { mark, takeSteps } from "./visit.ts";
 
-// One attempt and no more.
 const TOML = "[webhooks]\nretry_after = []\n";
 
 test("a failed delivery", (t) =>
   takeSteps(
     t,
     {
-      "is found, understood, sent again and seen to arrive by keyboard alone": isMendedByKeyboard,
-      "is sent again from the list, after a question, by keyboard alone": isRedeliveredFromList,
-      "is sent again from the list without the webhook that arrived": isSentWithoutArrived,
-      "and what arrived is sent again from the list by a choice of its own": isArrivedSentByChoice,
-      "is redelivered with all others of its host, counted before they are sent": isRedelivered,
+      "is found, explained and sent again by keyboard alone": isSentByKeyboard,
+      "is sent again from the list after a confirmation, by keyboard alone": isRedeliveredFromList,
+      "is sent again together with the delivered one by a separate choice": isArrivedSentByChoice,
+      "is redelivered with all others of its host after a count": isRedelivered,
     },
     { toml: TOML },
   ));
 
-/** Posts tasks whose webhooks fail for good, one of them with the tag, between others that succeed. */
+/** Posts a task whose webhook is given up, and one whose webhook is delivered. */
 async function failDeliveries(
   daemon: TestDaemon,
   receiver: Receiver,
@@ -46,7 +44,7 @@ async function press(page: Page, ...keys: readonly string[]): Promise<void> {
   for (const key of keys) await page.keyboard.press(key);
 }
 
-async function isMendedByKeyboard(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function isSentByKeyboard(t: TestContext, daemon: TestDaemon): Promise<void> {
   const receiver = await startReceiver(t);
   const id = await failDeliveries(daemon, receiver, "order-17");
   const { page } = await openPage(t, daemon.url);
@@ -104,11 +102,10 @@ async function isRedeliveredFromList(t: TestContext, daemon: TestDaemon): Promis
   await press(page, "Enter");
   await row.getByText("delivered", { exact: true }).waitFor();
   assert.equal((await receiver.waitFor(3)).length, 3);
-  // And what was read stays where it was.
   assert.equal(await row.getAttribute("aria-current"), "true");
 }
 
-/** A task whose postback fails for good and whose pingback arrives, each at a receiver of its own. */
+/** Posts a task whose postback is given up and whose pingback is delivered. */
 async function failPostback(t: TestContext, daemon: TestDaemon, tag: string) {
   const failing = await startReceiver(t, { reply: { kind: "status", status: 503 } });
   const fine = await startReceiver(t);
@@ -128,20 +125,6 @@ async function openList(t: TestContext, daemon: TestDaemon, q: string) {
   return { page, row };
 }
 
-async function isSentWithoutArrived(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const { failing, fine } = await failPostback(t, daemon, "order-half");
-  const { page, row } = await openList(t, daemon, "tag:order-half");
-
-  await press(page, "j", "r");
-  const asked = page.getByRole("dialog", { name: "Redeliver 1 task?" });
-  await asked.getByRole("button", { name: "Redeliver 1" }).click();
-  await row.getByText("given up").waitFor({ state: "detached" });
-  await daemon.daemon.idle();
-
-  assert.equal(failing.requests.length, 2);
-  assert.equal(fine.requests.length, 1);
-}
-
 async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { failing, fine } = await failPostback(t, daemon, "order-whole");
   const { page, row } = await openList(t, daemon, "tag:order-whole");
@@ -155,7 +138,7 @@ async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promis
   await daemon.daemon.idle();
   assert.deepEqual([failing.requests.length, fine.requests.length], [2, 2]);
 
-  // Nothing of it failed any more: nothing is sent unless that is chosen.
+  // No delivery has failed: nothing is sent without the choice.
   await page.getByRole("button", { name: "Redeliver…", exact: true }).click();
   const none = page.getByRole("dialog", { name: "Nothing was given up or refused" });
   await none.getByText("1 selected task left out").waitFor();
@@ -167,7 +150,6 @@ async function isArrivedSentByChoice(t: TestContext, daemon: TestDaemon): Promis
   assert.deepEqual([failing.requests.length, fine.requests.length], [3, 3]);
 }
 
-/** Goes by Tab to the button of this name. */
 async function focusOn(page: Page, name: string): Promise<void> {
   for (let i = 0; i < 10; i++) {
     if ((await page.evaluate("document.activeElement?.textContent")) === name) return;

@@ -34,23 +34,23 @@ test("hostile text", (t) =>
   takeSteps(
     t,
     {
-      "of any kind in a tag is shown as it is, on every page of the list": listsTags,
-      "in input, result and tag of a task is shown as it is": showsInputs,
-      "in an error, and in what a receiver answered, is shown as it is": showsErrors,
-      "in a webhook's URL is no link and no request of the page": showsUrls,
-      "in the search of the URL finds nothing and does nothing": searchesFor,
-      "in what people wrote who ask for access is shown as it is": showsAccessRequests,
+      "in a tag is shown as text in the list": listsTags,
+      "in input, result and tag of a task is shown as text": showsInputs,
+      "in an error is shown as text": showsErrors,
+      "in a webhook's URL and a receiver's response is neither a link nor a request": showsUrls,
+      "in the search of the URL has no effect": searchesFor,
+      "in access requests is shown as text": showsAccessRequests,
     },
     { toml: TOML },
   ));
 
-// What a page of ours never has, whoever wrote what is on it.
+// Elements that no page of the dashboard has.
 const FOREIGN =
   "iframe, object, embed, img, video, audio, marquee, math, base, meta[http-equiv], body script, " +
   "body style, body link, [onerror], [onload], [onclick], [onfocus], [style*=expression], " +
   "a:not([href^='/dashboard'], [href='/docs'], [href^='#']), svg *:not(path, circle, rect, line, polyline, g, text, title)";
 
-/** Opens a page that fails the test when it asks anything of whoever looks at it. */
+/** Opens a page that fails the test if it opens a dialog, a window or a download. */
 async function openGuarded(t: TestContext, daemon: TestDaemon): Promise<TestPage> {
   const opened = await openPage(t, daemon.url);
   const { page, complaints } = opened;
@@ -63,7 +63,7 @@ async function openGuarded(t: TestContext, daemon: TestDaemon): Promise<TestPage
   return opened;
 }
 
-/** Fails when the page has anything in it that we would not put there. */
+/** Asserts that the page has no foreign elements. */
 async function assertOurs(page: Page): Promise<void> {
   const foreign = await page.locator(FOREIGN).evaluateAll((found) => found.map(String));
   assert.deepEqual(foreign, [], page.url());
@@ -71,27 +71,18 @@ async function assertOurs(page: Page): Promise<void> {
 }
 
 async function listsTags(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const tags = await postTags(daemon, [...naughtyStrings(), ...TEXTS]);
-  assert(tags.length > 500 && tags.includes(SCRIPT) && tags.includes(IMAGE));
+  const { tasks } = await daemon.post(TEXTS.map((tag) => ({ type: "echo", tag })));
+  const tags = TEXTS.filter((_, i) => tasks[i]?.status_code === 20100).toReversed();
+  assert(tags.includes(SCRIPT) && tags.includes(IMAGE));
   const { page } = await openGuarded(t, daemon);
   await signIn(page, daemon.account);
   await goTo(page, "Tasks");
-  const seen: string[] = [];
-  for (;;) {
-    seen.push(...(await tagCells(page)));
-    await assertOurs(page);
-    const older = page.getByRole("button", { name: "Older tasks" });
-    if ((await older.count()) === 0) break;
-    const first = page.getByRole("row").nth(1);
-    const before = (await first.getByRole("link").getAttribute("href")) ?? "";
-    await older.click();
-    await page.locator(`tbody a[href="${before}"]`).waitFor({ state: "detached" });
-    await first.waitFor();
-  }
+
   assert.deepEqual(
-    seen.filter((tag) => tag !== NO_TAG),
+    (await tagCells(page)).slice(-TEXTS.length).filter((tag) => tag !== NO_TAG),
     tags,
   );
+  await assertOurs(page);
 }
 
 async function tagCells(page: Page): Promise<readonly string[]> {
@@ -102,24 +93,12 @@ async function tagCells(page: Page): Promise<readonly string[]> {
   return page.locator(`tbody td:nth-child(${column})`).allTextContents();
 }
 
-// What is no tag makes a task that failed, and has none.
+// The tag of a refused task.
 const NO_TAG = "–";
-
-/** Posts tasks with these tags, and answers those that may be tags as they are to be listed: newest first. */
-async function postTags(daemon: TestDaemon, texts: readonly string[]): Promise<readonly string[]> {
-  const posted: string[] = [];
-  for (let i = 0; i < texts.length; i += 100) {
-    const some = texts.slice(i, i + 100);
-    const { tasks } = await daemon.post(some.map((tag) => ({ type: "echo", tag })));
-    posted.push(...some.filter((_, j) => tasks[j]?.status_code === 20100));
-  }
-  return posted.toReversed();
-}
 
 async function showsInputs(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openGuarded(t, daemon);
   await signIn(page, daemon.account);
-  // All of them on one page, and those that are meant for browsers on one of their own.
   const all = naughtyStrings();
   const posted = await daemon.post([
     { type: "echo", tag: "all", input: all.slice(0, 300) },
@@ -157,7 +136,7 @@ async function showsErrors(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openGuarded(t, daemon);
   await signIn(page, daemon.account);
   assert(failed.length > 0);
-  for (const { id, message } of failed.slice(0, 6)) {
+  for (const { id, message } of failed.slice(0, 3)) {
     await page.goto(`/dashboard/tasks/${id}`);
     const region = page.getByRole("region", { name: "Error" });
     await region.waitFor();
@@ -217,7 +196,6 @@ async function showsUrls(t: TestContext, daemon: TestDaemon): Promise<void> {
 
 async function timelineOf(daemon: TestDaemon, id: string) {
   const response = await daemon.call(`/v1/tasks/timeline/${id}`);
-  // A field that is not there fails the test that reads it.
   return (await response.json()) as { deliveries: readonly { url: string }[] };
 }
 

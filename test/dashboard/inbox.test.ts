@@ -10,12 +10,12 @@ import { goTo, signInAsOperator } from "./visit.ts";
 
 const HOSTILE = `<img src=x onerror="globalThis.isTaken = true">`;
 
-test("a daemon that is not for development shows neither an inbox nor its clock, and loads no script for them", async (t) => {
+test("a normal daemon has neither inbox nor clock, and loads no script for them", async (t) => {
   if (!hasBrowser(t)) return;
   const daemon = await startTestDaemon(t);
   const { page } = await openPage(t, daemon.url);
-  const asked: string[] = [];
-  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  const requested: string[] = [];
+  page.on("request", (request) => requested.push(new URL(request.url()).pathname));
   await signInAsOperator(page, daemon);
   await page.goto(`${daemon.url}/dashboard/inbox`);
   await page.getByRole("heading", { name: "There is nothing at this address." }).waitFor();
@@ -23,12 +23,12 @@ test("a daemon that is not for development shows neither an inbox nor its clock,
   assert.equal(await page.getByRole("link", { name: "Inbox" }).count(), 0);
   assert.equal(await page.getByRole("region", { name: "Clock" }).count(), 0);
   assert.deepEqual(
-    asked.filter((path) => /\/dev[-/]/.test(path)),
+    requested.filter((path) => /\/dev[-/]/.test(path)),
     [],
   );
 });
 
-test("what an inbox has received is text, whatever it is", async (t) => {
+test("a received message is shown as text", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
@@ -48,7 +48,7 @@ test("what an inbox has received is text, whatever it is", async (t) => {
   assert.deepEqual(await accessProblems(page), []);
 });
 
-test("a webhook is shown as it comes, with its verdict, its sentence and its task", async (t) => {
+test("a webhook appears with its verdict, its explanation and its task", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
@@ -62,7 +62,7 @@ test("a webhook is shown as it comes, with its verdict, its sentence and its tas
   await page.getByRole("heading", { level: 1 }).filter({ hasText: id }).waitFor();
 });
 
-test("a new task is reported to an inbox by its name, or to a URL, and starts when the clock is there", async (t) => {
+test("a new task has an inbox or a URL as target, and starts by the virtual clock", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
@@ -104,7 +104,7 @@ test("a new task is reported to an inbox by its name, or to a URL, and starts wh
   assert.partialDeepStrictEqual(pings, [{ url: `/inbox/pings/${id}`, kind: "pingback" }]);
 });
 
-test("an inbox answers as the form says, refuses what is no answer, and is emptied", async (t) => {
+test("an inbox sends the responses of the form, refuses invalid ones, and is emptied", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
@@ -127,7 +127,7 @@ test("an inbox answers as the form says, refuses what is no answer, and is empti
   await page.getByText("No messages").waitFor();
 });
 
-test("the clock stands still, is advanced by buttons that tell what happened, and ends no session", async (t) => {
+test("the clock is advanced by buttons that list the events, and ends no session", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
@@ -148,17 +148,17 @@ test("the clock stands still, is advanced by buttons that tell what happened, an
     await clock.getByText("Nothing happened.").waitFor();
     await clock.getByRole("button", { name: "Close" }).click();
   }
-  // The page's own read, some seconds later, would be refused if the session had ended meanwhile.
+  // This read fails if the session has ended.
   await page.waitForResponse((response) => response.url().endsWith("/stats/overview"));
   await page.reload();
   await page.getByRole("heading", { name: "Overview" }).waitFor();
 });
 
-/** Opens the dashboard of a daemon for development by nothing but its address; null where there is no browser. */
+/** Opens the dashboard of `postbackd dev` by its address. Null without a browser. */
 async function visitDev(t: TestContext): Promise<{ dev: DevClient; page: Page } | null> {
   if (!hasBrowser(t)) return null;
   let close = (): Promise<void> => Promise.resolve();
-  // Before the daemon ends, of which the page would complain: what is registered first is done first.
+  // Hooks run in order: the page closes before the daemon.
   t.after(() => close());
   const dev = await startDevProgram(t);
   const { page, context } = await openPage(t, dev.ready.url);

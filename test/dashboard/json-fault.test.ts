@@ -34,13 +34,13 @@ const FAULTS: readonly (readonly [text: string, line: number, column: number, ex
     [String.raw`["a\x"]`, 1, 4, String.raw`an escape such as \n, \" or \\`],
   ];
 
-for (const [text, line, column, expected] of FAULTS) {
-  test(`the mistake in ${JSON.stringify(text)} is at line ${line}, column ${column}`, () => {
-    assert.deepEqual(findJsonFault(text), { line, column, expected });
-  });
-}
+test("a fault has its line, its column and the expected token", () => {
+  for (const [text, line, column, expected] of FAULTS) {
+    assert.deepEqual(findJsonFault(text), { line, column, expected }, text);
+  }
+});
 
-test("JSON has no mistake, and one that is cut off has one", () => {
+test("JSON has no fault, and truncated JSON has one", () => {
   fc.assert(
     fc.property(fc.json(), fc.nat(), (text, cut) => {
       assert.equal(findJsonFault(text), null);
@@ -58,7 +58,7 @@ test("JSON has no mistake, and one that is cut off has one", () => {
   );
 });
 
-test("a mistake is at the first character with which no JSON begins", () => {
+test("a fault is at the first character that cannot continue the JSON", () => {
   const characters = fc.constantFrom(...'[]{}:,"\\ 1-.e\nau0');
   fc.assert(
     fc.property(fc.string({ unit: characters, maxLength: 12 }), (text) => {
@@ -66,7 +66,7 @@ test("a mistake is at the first character with which no JSON begins", () => {
       if (fault === null) return;
       const at = placeOf(text, fault);
       assert(at >= 0 && at <= text.length);
-      // What stands before it may still become JSON: no mistake is found earlier, whatever follows.
+      // The text before the fault can still become JSON.
       const before = findJsonFault(`${text.slice(0, at)}`);
       assert(before === null || placeOf(text, before) === at, JSON.stringify(text));
     }),
@@ -78,7 +78,7 @@ function placeOf(text: string, { line, column }: { line: number; column: number 
   return lines.join("\n").length + (line > 1 ? 1 : 0) + column - 1;
 }
 
-test("a mistake deep inside, or behind a long string, is found at once", () => {
+test("a fault at 200,000 levels or after a long string is found", () => {
   const deep = "[".repeat(200_000);
   assert.equal(findJsonFault(deep)?.column, 200_001);
   const long = `"${String.raw`a\n`.repeat(200_000)}`;

@@ -9,7 +9,7 @@ import {
   parseJsonSource,
 } from "../../src/dashboard/task/json-source.ts";
 
-describe("JSON as it is shown", () => {
+describe("displayed JSON", () => {
   test("keeps every digit of its numbers", () => {
     const numbers = [
       "1.50",
@@ -28,7 +28,7 @@ describe("JSON as it is shown", () => {
     );
   });
 
-  test("is the same document when it is copied", () => {
+  test("is copied as the same document", () => {
     const text = '{"a":[1,{"b":null}],"":"\\u202e\\u0000","t":true,"e":{},"l":[]}';
     const value = parseJsonSource(text);
 
@@ -36,7 +36,7 @@ describe("JSON as it is shown", () => {
     assert.deepEqual(JSON.parse(jsonText(value)), JSON.parse(text));
   });
 
-  test("has members called like those of every object as its own only", () => {
+  test("has names of Object.prototype as own members alone", () => {
     const value = parseJsonSource('{"__proto__": 1, "constructor": {"toString": 2}}');
 
     assert(isObject(value));
@@ -45,7 +45,7 @@ describe("JSON as it is shown", () => {
     assert.equal(memberOf(memberOf(value, "constructor"), "valueOf"), undefined);
   });
 
-  test("is nothing where the text is none or nested beyond reading", () => {
+  test("is undefined for invalid and very deep text", () => {
     assert.equal(parseJsonSource("{"), undefined);
     assert.equal(parseJsonSource("[".repeat(100_000) + "]".repeat(100_000)), undefined);
   });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { KeptAnswers } from "../../src/dashboard/shell/kept-answers.ts";
 
-function answer(text: string, tag?: string, status = 200): Response {
+function response(text: string, tag?: string, status = 200): Response {
   return new Response(text, { status, headers: tag === undefined ? {} : { ETag: tag } });
 }
 
@@ -11,38 +11,38 @@ function notModified(): Response {
   return new Response(null, { status: 304 });
 }
 
-test("what has not changed is taken from what is kept", async () => {
+test("a 304 returns the kept text", async () => {
   const kept = new KeptAnswers();
   assert.equal(kept.tagOf("a"), null);
 
-  assert.equal(await kept.textOf("a", answer("one", '"1"')), "one");
+  assert.equal(await kept.textOf("a", response("one", '"1"')), "one");
   assert.equal(kept.tagOf("a"), '"1"');
   assert.equal(await kept.textOf("a", notModified()), "one");
-  assert.equal(await kept.textOf("a", answer("two", '"2"')), "two");
+  assert.equal(await kept.textOf("a", response("two", '"2"')), "two");
   assert.equal(await kept.textOf("a", notModified()), "two");
 });
 
-test("neither a refusal, nor an answer without a tag, nor a long text is kept", async () => {
+test("a refusal, a response without ETag and a long text are not kept", async () => {
   const kept = new KeptAnswers();
-  await kept.textOf("a", answer("one", '"1"'));
+  await kept.textOf("a", response("one", '"1"'));
 
-  await kept.textOf("a", answer("no", '"2"', 403));
-  await kept.textOf("b", answer("untagged"));
-  await kept.textOf("c", answer("a".repeat(600_000), '"3"'));
+  await kept.textOf("a", response("no", '"2"', 403));
+  await kept.textOf("b", response("untagged"));
+  await kept.textOf("c", response("a".repeat(600_000), '"3"'));
 
   for (const asked of ["a", "b", "c"]) assert.equal(kept.tagOf(asked), null);
 });
 
-test("sixteen answers are kept, and none when somebody else may be signed in", async () => {
+test("sixteen responses are kept, and none after forget", async () => {
   const kept = new KeptAnswers();
-  const names = Array.from({ length: 17 }, (_, index) => `answer ${index}`);
+  const names = Array.from({ length: 17 }, (_, index) => `response ${index}`);
 
-  for (const name of names) await kept.textOf(name, answer(name, `"${name}"`));
+  for (const name of names) await kept.textOf(name, response(name, `"${name}"`));
 
   assert.deepEqual(
     names.filter((name) => kept.tagOf(name) !== null),
     names.slice(1),
   );
   kept.forget();
-  assert.equal(kept.tagOf("answer 16"), null);
+  assert.equal(kept.tagOf("response 16"), null);
 });

@@ -14,12 +14,11 @@ const TAGS = "tbody bdi.clipped[title^=tag-]";
 
 test("the live page", (t) =>
   takeSteps(t, {
-    "new tasks wait behind a button, and what is read does not move": newTasksWait,
-    "a task that is read changes in its place": changesInPlace,
-    "the stream is closed while the tab is hidden, and goes on where it was": pausesWhenHidden,
-    "without a stream the page says so, asks every ten seconds, and is live again as soon as it can":
-      asksWithoutStream,
-    "a stream that falls silent is given up, and the page goes on without it": givesSilenceUp,
+    "new tasks wait behind a button, and the shown rows stay": newTasksWait,
+    "a shown task changes in its row": changesInPlace,
+    "the stream is closed while the tab is hidden, and continues afterwards": pausesWhenHidden,
+    "without a stream the page polls every ten seconds until it is live again": pollsWithoutStream,
+    "a silent stream is closed, and the page polls": closesSilentStream,
   }));
 
 async function openTasks(t: TestContext, daemon: TestDaemon) {
@@ -27,7 +26,7 @@ async function openTasks(t: TestContext, daemon: TestDaemon) {
   await signIn(opened.page, daemon.account);
   await goTo(opened.page, "Tasks");
   await opened.page.getByText("Live", { exact: true }).waitFor();
-  // A list that is read only after the next post has that task among its rows, and not behind a button.
+  // Read before the next post, so that its task waits behind the button.
   await opened.page.locator(TAGS).first().waitFor();
   return opened;
 }
@@ -77,11 +76,11 @@ async function pausesWhenHidden(t: TestContext, daemon: TestDaemon): Promise<voi
   await setVisibility(page, "hidden");
   await page.getByText("Paused", { exact: true }).waitFor();
   await closed;
-  // The list that the page asked for when it went live may be on its way until now.
+  // A read from before may be in progress until now.
   const requests: string[] = [];
   page.on("request", (request) => requests.push(new URL(request.url()).pathname));
   await daemon.post([{ tag: "tag-hidden" }]);
-  // Whatever the change would have set off is there before the answer to a question of our own.
+  // Any request that the change causes is sent before this one returns.
   await page.evaluate("fetch('/livez').then((response) => response.text())");
   assert.deepEqual(requests, ["/livez"]);
 
@@ -92,7 +91,7 @@ async function pausesWhenHidden(t: TestContext, daemon: TestDaemon): Promise<voi
   await page.getByRole("button", { name: "1 new" }).waitFor();
 }
 
-/** Does what a browser does when another tab comes to the front. */
+/** Acts as a browser that switches tabs. */
 async function setVisibility(page: Page, state: "hidden" | "visible"): Promise<void> {
   await page.evaluate(
     `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
@@ -100,7 +99,7 @@ async function setVisibility(page: Page, state: "hidden" | "visible"): Promise<v
   );
 }
 
-async function asksWithoutStream(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function pollsWithoutStream(t: TestContext, daemon: TestDaemon): Promise<void> {
   const opened = await openPage(t, daemon.url);
   const { page } = opened;
   await page.clock.install();
@@ -110,7 +109,7 @@ async function asksWithoutStream(t: TestContext, daemon: TestDaemon): Promise<vo
   await page.getByText("Not live: updated every 10 s").waitFor();
   await page.getByText("tag-1", { exact: true }).waitFor();
   await page.clock.pauseAt(Date.now() + MINUTE_MS);
-  // What the jump set off comes before the answer to a question of our own; with the clock at rest nothing follows.
+  // Requests caused by the jump are sent before this one returns, and the clock is paused.
   const question = "fetch('/livez').then((response) => response.text())";
   await page.evaluate(question);
   const requests: string[] = [];
@@ -129,10 +128,10 @@ async function asksWithoutStream(t: TestContext, daemon: TestDaemon): Promise<vo
   forgive(opened, /ERR_FAILED/);
 }
 
-async function givesSilenceUp(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function closesSilentStream(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url);
   await page.clock.install();
-  // As from a proxy that keeps the answer back: nothing comes, and nothing ends.
+  // As from a proxy that buffers the response.
   const asked = Promise.withResolvers<void>();
   await page.route(`**${EVENTS}`, () => asked.resolve());
   await signIn(page, daemon.account);
@@ -144,7 +143,7 @@ async function givesSilenceUp(t: TestContext, daemon: TestDaemon): Promise<void>
   await page.getByText("Live", { exact: true }).waitFor();
 }
 
-test("a page recovers by itself when the daemon is started again", async (t) => {
+test("a page recovers when the daemon restarts", async (t) => {
   if (!hasBrowser(t)) return;
   const port = await findFreePort();
   const first = await startTestDaemon(t, { port });
@@ -159,7 +158,6 @@ test("a page recovers by itself when the daemon is started again", async (t) => 
 
   const second = await startTestDaemon(t, { folder, account, port });
   await page.getByText("Live", { exact: true }).waitFor();
-  // What could not be read meanwhile is read again now.
   await page.getByRole("alert").waitFor({ state: "detached" });
   await second.post([{ tag: "tag-after" }]);
   await page.getByRole("button", { name: "1 new" }).click();

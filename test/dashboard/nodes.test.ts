@@ -24,7 +24,7 @@ const DATABASE = {
   warnings: ["claims get slower"],
 };
 
-/** Has the page be answered as if its daemon were on such a server. */
+/** Replaces the database in the response. */
 async function pretend(page: Page, database: typeof DATABASE): Promise<void> {
   await page.route("**/v1/operator/nodes", async (route) => {
     const response = await route.fetch();
@@ -32,7 +32,7 @@ async function pretend(page: Page, database: typeof DATABASE): Promise<void> {
   });
 }
 
-test("the screen of nodes shows how the server of the database is, and nothing of a file", async (t) => {
+test("the screen of nodes shows the state of PostgreSQL, and nothing for SQLite", async (t) => {
   if (!hasBrowser(t)) return;
   const daemon = await startTestDaemon(t);
   const { page } = await openPage(t, daemon.url);

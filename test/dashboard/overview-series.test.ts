@@ -9,45 +9,21 @@ import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 const START = Date.parse("2026-03-04T05:06:00Z");
 
 const QUIET: Omit<SeriesBucket, "at" | "is_whole"> = {
-  posted: 0,
-  completed: 0,
-  failed: 0,
-  cancelled: 0,
-  attempts: 0,
-  first_attempts: 0,
-  first_delivered: 0,
-  delivered: 0,
-  given_up: 0,
-  refused: 0,
-  p50_ms: null,
-  p95_ms: null,
-  p99_ms: null,
-  queued: 0,
-  oldest_ms: 0,
+  ...{ posted: 0, completed: 0, failed: 0, cancelled: 0, attempts: 0, first_attempts: 0 },
+  ...{ first_delivered: 0, delivered: 0, given_up: 0, refused: 0, queued: 0, oldest_ms: 0 },
+  ...{ p50_ms: null, p95_ms: null, p99_ms: null },
 };
 
 const BUSY: typeof QUIET = {
-  posted: 30,
-  completed: 28,
-  failed: 2,
-  cancelled: 0,
-  attempts: 40,
-  first_attempts: 30,
-  first_delivered: 24,
-  delivered: 27,
-  given_up: 2,
-  refused: 1,
-  p50_ms: 40,
-  p95_ms: 900,
-  p99_ms: 4200,
-  queued: 12,
-  oldest_ms: 65_000,
+  ...{ posted: 30, completed: 28, failed: 2, cancelled: 0, attempts: 40, first_attempts: 30 },
+  ...{ first_delivered: 24, delivered: 27, given_up: 2, refused: 1, queued: 12 },
+  ...{ oldest_ms: 65_000, p50_ms: 40, p95_ms: 900, p99_ms: 4200 },
 };
 
 interface Given {
   readonly stepMs?: number;
   readonly limitMs?: number;
-  /** After the beginning of the last step; the end of it unless given. */
+  /** From the start of the last step; by default to its end. */
   readonly passedMs?: number;
 }
 
@@ -82,7 +58,7 @@ function valuesOf(spec: ChartSpec, name: string): readonly (number | null)[] {
 }
 
 describe("the charts of the overview", () => {
-  test("the queue has a gap where no daemon ran, and is empty where nothing waited", () => {
+  test("the queue has a gap if no daemon ran, and 0 if no task waited", () => {
     const unknown = { ...QUIET, queued: null, oldest_ms: null };
     const spec = chart(charts([BUSY, unknown, QUIET]), "Queue");
     assert.deepEqual(valuesOf(spec, "Most waiting"), [12, null, 0]);
@@ -90,17 +66,14 @@ describe("the charts of the overview", () => {
     assert.match(chart(charts([unknown]), "Queue").empty ?? "", /No daemon ran/);
   });
 
-  test("success is a share of what ended, and nothing at all where nothing did", () => {
+  test("success is the share of ended deliveries, and null without them", () => {
     const spec = chart(charts([BUSY, QUIET, BUSY]), "Delivery success");
     assert.deepEqual(valuesOf(spec, "In the end"), [0.9, null, 0.9]);
     assert.deepEqual(valuesOf(spec, "First attempt"), [0.8, null, 0.8]);
-    assert.equal(
-      spec.summary,
-      "90.0 % delivered in the end (54 of 60), 80.0 % at the first attempt.",
-    );
+    for (const value of ["90.0 %", "54 of 60", "80.0 %"]) assert(spec.summary.includes(value));
   });
 
-  test("a little that was lost is seen: the axis begins where the values are", () => {
+  test("a small loss is visible: the axis starts near the values", () => {
     const lost = { ...BUSY, first_delivered: 29, delivered: 29, given_up: 1, refused: 0 };
     assert.equal(chart(charts([lost]), "Delivery success").left.range[0], 0.9);
     assert.equal(chart(charts([BUSY]), "Delivery success").left.range[0], 0.5);
@@ -108,7 +81,7 @@ describe("the charts of the overview", () => {
     assert.equal(chart(charts([down]), "Delivery success").left.range[0], 0);
   });
 
-  test("latency is above zero, on whole powers of ten, with the limit in sight", () => {
+  test("latency is above zero on a logarithmic axis that includes the limit", () => {
     const spec = chart(charts([{ ...BUSY, p50_ms: 0 }]), "Delivery latency");
     assert.deepEqual(valuesOf(spec, "p50"), [1]);
     assert.equal(spec.left.kind, "logarithmic");
@@ -119,13 +92,13 @@ describe("the charts of the overview", () => {
     assert(slow.left.range[1] > 60_000);
   });
 
-  test("throughput is per minute, whatever the step is", () => {
+  test("throughput is per minute for any step", () => {
     const spec = chart(charts([BUSY], { stepMs: 15 * MINUTE_MS }), "Throughput per minute");
     assert.deepEqual(valuesOf(spec, "Posted"), [2]);
     assert.deepEqual(valuesOf(spec, "Delivered"), [27 / 15]);
   });
 
-  test("the step that is not over counts as long as it has lasted, and a quarter at least", () => {
+  test("an open step counts its elapsed time, at least a quarter", () => {
     const stepMs = 60 * MINUTE_MS;
     const posted = (passedMs: number) =>
       valuesOf(chart(charts([BUSY], { stepMs, passedMs }), "Throughput per minute"), "Posted");
@@ -133,7 +106,7 @@ describe("the charts of the overview", () => {
     assert.deepEqual(posted(1), [2]);
   });
 
-  test("what is told at first is the last step that is over", () => {
+  test("the newest complete step is shown first", () => {
     const { steps } = chart(charts([BUSY, BUSY, BUSY], { passedMs: 1000 }), "Queue");
     assert.deepEqual(
       steps.map(({ isWhole }) => isWhole),
@@ -143,7 +116,7 @@ describe("the charts of the overview", () => {
     assert.equal(newestStep(steps.slice(2)), 0);
   });
 
-  test("the queue has its age on an axis of its own", () => {
+  test("the age of the queue has a separate axis", () => {
     const spec = chart(charts([QUIET, BUSY]), "Queue");
     assert.deepEqual(valuesOf(spec, "Most waiting"), [0, 12]);
     assert.deepEqual(valuesOf(spec, "Age of the oldest"), [0, 65_000]);
@@ -152,13 +125,10 @@ describe("the charts of the overview", () => {
       ["left", "right"],
     );
     assert(spec.right !== null && spec.right.range[1] > 65_000);
-    assert.equal(
-      spec.summary,
-      "At most 12 tasks waited at a time, the oldest of them for 1 min 5 s.",
-    );
+    assert.match(spec.summary, /12 tasks .* 1 min 5 s/);
   });
 
-  test("a time in which nothing happened says so in each chart, and has sound axes all the same", () => {
+  test("an empty time has a note in each chart, and valid axes", () => {
     for (const counts of [[QUIET, QUIET], []]) {
       for (const [title, { empty, left }] of Object.entries(charts(counts))) {
         assert.match(empty ?? "", /^Nothing .* in the last hour\.$/, title);
@@ -167,7 +137,7 @@ describe("the charts of the overview", () => {
     }
   });
 
-  test("ten million of something have short marks on the axis and whole numbers in the legend", () => {
+  test("large numbers are short on the axis and full in the legend", () => {
     const spec = chart(charts([{ ...BUSY, queued: 10_482_113 }]), "Queue");
     assert.equal(spec.left.text(10_000_000), "10M");
     assert.equal(spec.lines[0]?.text(10_482_113), "10,482,113");

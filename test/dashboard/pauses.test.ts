@@ -13,25 +13,23 @@ const HOSTILE = `<img src=x onerror=alert(1)>`;
 
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.9"]\n';
 
-test("what the operator pauses", (t) =>
+test("a pause of the operator", (t) =>
   takeSteps(
     t,
     {
-      "waits from the dialog to the resume, and every screen of the operator says so":
-        pausesAndResumes,
-      "is asked about twice if it covers all webhooks": pausesAll,
-      "is shown as paused in every place, without a countdown and without a button that sends it":
-        showsPaused,
-      "is listed, walked through and resumed by keys alone": resumesByKeys,
-      "is in the audit, which is filtered by action and leafed through": isInAudit,
+      "lasts from the dialog to the resume, on every screen": pausesAndResumes,
+      "needs a second confirmation if it covers all webhooks": pausesAll,
+      "is shown at its webhooks, without a countdown and without a button to send": showsPaused,
+      "is resumed by keyboard alone": resumesByKeys,
+      "is in the audit log, which has filters and pages": isInAudit,
     },
     { toml: TOML },
   ));
 
 test("the operator's script", (t) =>
   takeSteps(t, {
-    "is loaded by an operator and never by an account": loadsForOperators,
-    "that cannot be loaded leaves the other screens, and says what to do": saysItIsMissing,
+    "is loaded by an operator and not by an account": loadsForOperators,
+    "that fails to load leaves the other screens usable": canBeMissing,
   }));
 
 const banner = (page: Page) => page.getByRole("region", { name: "Paused webhooks" });
@@ -52,7 +50,6 @@ async function pausesAndResumes(t: TestContext, daemon: TestDaemon): Promise<voi
   await dialog.getByLabel("Host").fill("a b");
   await dialog.getByRole("button", { name: "Pause them" }).click();
   await dialog.getByRole("alert").filter({ hasText: "It must be a host name" }).waitFor();
-  // The browser complains of every refusal.
   forgive(opened, /status of 400/);
   await dialog.getByLabel("Host").fill("127.0.0.1");
   await dialog.getByLabel("Reason").fill(HOSTILE);
@@ -86,7 +83,7 @@ async function pausesAndResumes(t: TestContext, daemon: TestDaemon): Promise<voi
   await isSame();
 }
 
-/** The account sees that its webhook is paused, and neither why nor what else is. */
+/** The account sees its paused webhook without the reason and without other pauses. */
 async function seesPaused(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
   const { page, context } = await openPage(t, daemon.url);
   await signIn(page, daemon.account);
@@ -221,7 +218,7 @@ async function loadsForOperators(t: TestContext, daemon: TestDaemon): Promise<vo
   }
 }
 
-async function saysItIsMissing(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function canBeMissing(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page, complaints } = await openPage(t, daemon.url);
   await page.route("**/assets/screens-*", (route) => route.abort());
   await signInAsOperator(page, daemon);

@@ -37,7 +37,7 @@ function steps(count: number, stepMs = MINUTE_MS): ChartStep[] {
   });
 }
 
-/** With the clock of a zone, whatever that of the machine is. */
+/** Runs in a time zone. */
 function inZone<T>(zone: string, act: () => T): T {
   const before = process.env["TZ"];
   process.env["TZ"] = zone;
@@ -50,7 +50,7 @@ function inZone<T>(zone: string, act: () => T): T {
 }
 
 describe("the scales of a chart", () => {
-  test("every value lies on the drawing, larger ones never below smaller ones", () => {
+  test("every value is inside the chart, and a larger value is not below a smaller one", () => {
     const kinds = fc.constantFrom("linear", "logarithmic");
     const pairs = fc.tuple(finite(-1e9, 1e9), finite(-1e9, 1e9));
     fc.assert(
@@ -62,13 +62,13 @@ describe("the scales of a chart", () => {
     );
   });
 
-  test("powers of ten are evenly apart on a logarithmic axis", () => {
+  test("powers of ten are evenly spaced on a logarithmic axis", () => {
     const y = axisScale({ kind: "logarithmic", range: [1, 10_000] }, [100, 0]);
     assert.deepEqual([1, 10, 100, 1000, 10_000].map(y), [100, 75, 50, 25, 0]);
     assert.equal(y(0), 100);
   });
 
-  test("a pixel is the time that is drawn there, and beyond the edge it is the edge", () => {
+  test("a pixel maps to its time, and beyond an edge to the edge", () => {
     const time = timeScale(steps(60), [50, 650]);
     assert.equal(time.x(START), 50);
     assert.equal(time.x(START + HOUR_MS), 650);
@@ -81,7 +81,7 @@ describe("the scales of a chart", () => {
     assert.equal(time.at(10_000), START + HOUR_MS);
   });
 
-  test("a moment belongs to the step that it is in, and the end of all to the last", () => {
+  test("a time belongs to its step, and the end to the last step", () => {
     const all = steps(3);
     const found = [-1, 0, 59_999, 60_000, 180_000, 180_001].map((ms) => stepAt(all, START + ms));
     assert.deepEqual(found, [-1, 0, 0, 1, 2, -1]);
@@ -90,7 +90,7 @@ describe("the scales of a chart", () => {
 });
 
 describe("the marks of a chart", () => {
-  test("there are never more marks than fit, all within the range and evenly apart", () => {
+  test("marks fit, lie within the range and are evenly spaced", () => {
     fc.assert(
       fc.property(ranges, finite(1, 12), (range, most) => {
         const marks = axisMarks({ kind: "linear", range, intervals }, most);
@@ -103,7 +103,7 @@ describe("the marks of a chart", () => {
     );
   });
 
-  test("the smallest interval that fits is taken", () => {
+  test("the smallest interval that fits is used", () => {
     const marks = (range: readonly [number, number]) =>
       axisMarks({ kind: "linear", range, intervals }, 7);
     assert.deepEqual(marks([0, 128]), [0, 20, 40, 60, 80, 100, 120]);
@@ -115,7 +115,7 @@ describe("the marks of a chart", () => {
     );
   });
 
-  test("a logarithmic axis is marked at powers of ten, and leaves some out where they are many", () => {
+  test("a logarithmic axis has marks at powers of ten, and skips some of many", () => {
     const marks = (range: readonly [number, number], most: number) =>
       axisMarks({ kind: "logarithmic", range, intervals: [] }, most);
     assert.deepEqual(marks([1, 20_000], 7), [1, 10, 100, 1000, 10_000]);
@@ -123,7 +123,7 @@ describe("the marks of a chart", () => {
     assert.deepEqual(marks([1, 1e8], 5), [1, 100, 10_000, 1e6, 1e8]);
   });
 
-  test("times are marked in the order of time, within the span, so many at most", () => {
+  test("time marks are ascending, within the span and limited in number", () => {
     const spans = fc.record({
       from: fc.integer({ min: 0, max: 400 * DAY_MS }).map((ms) => START + ms),
       length: fc.integer({ min: MINUTE_MS, max: 60 * DAY_MS }),
@@ -132,7 +132,7 @@ describe("the marks of a chart", () => {
     fc.assert(
       fc.property(zones, spans, finite(2, 12), (zone, { from, length }, most) => {
         const marks = inZone(zone, () => timeMarks(from, from + length, most));
-        // The hour that a zone has twice has its marks twice.
+        // A repeated hour has its marks twice.
         assert(marks.length <= 2 * most + 2, `${marks.length} marks`);
         for (const [i, mark] of marks.entries()) {
           assert(mark >= from && mark <= from + length);
@@ -142,7 +142,7 @@ describe("the marks of a chart", () => {
     );
   });
 
-  test("an hour is marked by minutes, a day by hours, a week by midnights of the reader's zone", () => {
+  test("marks are minutes, hours or midnights of the reader's time zone", () => {
     const marks = (lengthMs: number, most: number) =>
       inZone(BERLIN, () =>
         timeMarks(START, START + lengthMs, most).map((at) => new Date(at).toISOString()),
@@ -160,7 +160,7 @@ describe("the marks of a chart", () => {
     ]);
   });
 
-  test("days are marked at midnight on both sides of the change to summer time", () => {
+  test("days are marked at midnight before and after a change of the offset", () => {
     const from = Date.parse("2026-03-27T12:00:00Z");
     const marks = inZone(BERLIN, () => timeMarks(from, from + 4 * DAY_MS, 5));
     assert.deepEqual(
@@ -175,18 +175,18 @@ describe("the marks of a chart", () => {
 describe("the paths of a chart", () => {
   const line: readonly Point[] = [[0, 1.26], [1, 2], null, [3, 4], null, [5, 6], [6, 7]];
 
-  test("a line is interrupted where there is no value", () => {
+  test("a line has a gap at null", () => {
     assert.equal(linePath(line), "M0 1.3L1 2M3 4M5 6L6 7");
     assert.equal(linePath([null, null]), "");
   });
 
-  test("a value between two gaps is a dot, and every value is where there are few", () => {
+  test("a value between two gaps is a dot, and each of a few values is a dot", () => {
     assert.equal(dotPath(line), "M3 4h0");
     assert.equal(dotPath([[0, 1], [1, 2], ...Array<Point>(8).fill(null)]), "M0 1h0M1 2h0");
     assert.equal(dotPath([[0, 1]]), "M0 1h0");
   });
 
-  test("what is not over is drawn apart, from the last point that is", () => {
+  test("an open step is drawn separately from the last complete point", () => {
     const points: readonly Point[] = [
       [0, 0],
       [1, 1],
@@ -197,7 +197,7 @@ describe("the paths of a chart", () => {
     assert.deepEqual(open, [null, [1, 1], [2, 2]]);
   });
 
-  test("of all points each is on the line, the dashed line, or a dot", () => {
+  test("each point is on a line, on the dashed line or a dot", () => {
     const point = fc.option(fc.tuple(fc.nat(500), fc.nat(200)), { nil: null });
     fc.assert(
       fc.property(fc.array(point, { minLength: 1, maxLength: 200 }), (points) => {
@@ -214,13 +214,13 @@ describe("the paths of a chart", () => {
     );
   });
 
-  test("bars stand on whole pixels, side by side where they are narrow", () => {
+  test("bars have whole pixels, and narrow bars have no gap", () => {
     const bars = [0, 3, 6].map((left) => ({ left, right: left + 3, top: 10, bottom: 20 }));
     assert.equal(barPath(bars), "M0 20v-10h3v10zM3 20v-10h3v10zM6 20v-10h3v10z");
     assert.equal(barPath([{ left: 0, right: 10, top: 10, bottom: 20 }]), "M1 20v-10h8v10z");
   });
 
-  test("a little is seen as a bar, and nothing is not", () => {
+  test("a small value is a bar, and zero is not", () => {
     assert.equal(barPath([{ left: 0, right: 4, top: 19.9, bottom: 20 }]), "M0 20v-1h4v1z");
     assert.equal(barPath([{ left: 0, right: 4, top: 20, bottom: 20 }, null]), "");
   });

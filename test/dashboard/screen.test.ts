@@ -16,7 +16,7 @@ const TABLE_WIDTHS = [1024, 1100, 1280, 1440] as const;
 
 type Screens = Readonly<Record<string, readonly [path: string, landmark: string]>>;
 
-// By name: where each is, and what is there when it has read everything.
+// The path of each screen, and a text that appears after its reads.
 const FULL = (taskId: string): Screens => ({
   overview: ["", "Throughput per minute"],
   tasks: ["tasks", "50 on this page"],
@@ -49,7 +49,7 @@ const EMPTY: Screens = {
   nowhere: ["nowhere", "There is nothing at this address."],
 };
 
-// On which screen, which buttons, and the name of the dialog that then is open.
+// The screen, the buttons to click, and the name of the opened dialog.
 const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], dialog: string])[] =
   [
     ["keys", ["Make a key…"], "Make a key"],
@@ -69,7 +69,7 @@ const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], d
     ["hosts", ["Redeliver failed", "Count them"], "Redeliver failed deliveries"],
   ];
 
-test("every screen, full of data, can be read by everybody and fits a phone", async (t) => {
+test("every screen with data is accessible and fits a phone", async (t) => {
   if (!hasBrowser(t)) return;
   const { daemon, failedId } = await openShop(t);
   const screens = FULL(failedId);
@@ -81,7 +81,7 @@ test("every screen, full of data, can be read by everybody and fits a phone", as
   );
 });
 
-test("every screen with nothing on it, too", async (t) => {
+test("every empty screen is accessible and fits a phone", async (t) => {
   if (!hasBrowser(t)) return;
   const daemon = await startTestDaemon(t);
   await t.test("the screens", (part) => checkScreens(part, daemon, EMPTY));
@@ -115,17 +115,15 @@ async function checkScreens(t: TestContext, daemon: TestDaemon, screens: Screens
       await check(page, name);
     });
   }
-  // Of the task that is not there.
   forgive(opened, /status of 404/);
 }
 
-/** Opens whatever opens, attempts first. */
 async function openAll(page: Page): Promise<void> {
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
 }
 
-/** Checks what is shown, or a part of it, in each theme and width. */
+/** Checks the page, or a part of it, in each theme and width. */
 async function check(page: Page, name: string, part = "html"): Promise<void> {
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: 900 });
@@ -138,7 +136,7 @@ async function check(page: Page, name: string, part = "html"): Promise<void> {
   }
 }
 
-/** With large numbers no cell of a table ends outside of the table, and the others can be brought back. */
+/** Checks that tables with large numbers cut no cell, and can show all columns. */
 async function checkTables(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
   const { page } = await openScreens(t, daemon);
   await page.route(/\/v1\/(operator\/accounts|stats\/hosts)/, async (route) => {

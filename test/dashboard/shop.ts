@@ -14,10 +14,10 @@ import {
   type ClaimedTask,
 } from "../http/worker-requests.ts";
 
-/** A daemon after two hours of work: the dashboard shows something of everything. */
+/** A daemon after two hours of work, with data on every screen. */
 export interface Shop {
   readonly daemon: TestDaemon;
-  /** A task whose webhook failed for good. */
+  /** A task whose webhook was given up. */
   readonly failedId: string;
 }
 
@@ -39,13 +39,13 @@ retry_after = ["1m", "5m"]
 access_requests_per_hour = 0
 `;
 
-/** Hosts by how they take their webhooks. */
+/** Hosts by how they respond. */
 const FINE = "hooks.shop.example";
 const FLAKY = "api.partner.example";
 const GONE = "old.billing.example";
 const INSIDE = "intranet.shop.example";
 
-/** Opens the shop and lets it work for two hours, by a clock that shows the present at the end. */
+/** Runs a shop for two hours of virtual time that end now. */
 export async function openShop(t: TestContext): Promise<Shop> {
   const dns = await startDnsServer(t);
   for (const host of [FINE, FLAKY]) dns.script(host, { A: addresses("127.0.0.1") });
@@ -100,7 +100,7 @@ function ordersOf(minute: number, { fine, flaky }: Receivers): readonly object[]
   ];
 }
 
-/** Leaves tasks that run, have failed, wait, and are cancelled. */
+/** Leaves running, failed, queued and cancelled tasks. */
 async function work(daemon: TestDaemon): Promise<void> {
   const token = await createTestWorker(daemon.file, ["transcode"], "transcoder-1");
   const called = { url: daemon.url, token };

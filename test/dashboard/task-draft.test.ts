@@ -3,13 +3,13 @@ import { test } from "node:test";
 
 import { draftOf, EMPTY_DRAFT, postedText } from "../../src/dashboard/post/task-draft.ts";
 
-test("a draft is posted without the fields that are empty, and with every digit of its input", () => {
+test("a draft is posted without empty fields and with every digit of its input", () => {
   const draft = { ...EMPTY_DRAFT, type: "echo", input: '{"n": 9007199254740993.10}' };
 
   assert.equal(postedText(draft), '{"type":"echo","input":{"n": 9007199254740993.10}}');
 });
 
-test("a draft's priority is posted as a number, and its start with the zone of the reader", () => {
+test("a draft's priority is posted as a number, and its start in UTC", () => {
   const draft = { ...EMPTY_DRAFT, priority: "9", start_at: "2030-01-31T09:00", tag: 'a "b"' };
 
   assert.deepEqual(JSON.parse(postedText(draft)), {
@@ -19,7 +19,7 @@ test("a draft's priority is posted as a number, and its start with the zone of t
   });
 });
 
-test("a task that is posted again keeps everything but when it was to start", () => {
+test("a task that is posted again keeps every field except its start", () => {
   const data = {
     ...{ type: "echo", tag: "t", marketplace: "us", priority: 3 },
     ...{ postback_url: "https://a.example/", pingback_url: "https://b.example/?id=$id" },
@@ -30,7 +30,7 @@ test("a task that is posted again keeps everything but when it was to start", ()
   assert.deepEqual(JSON.parse(postedText(draft)), { ...data, input: [1] });
 });
 
-test("a refused task is posted again without what no field can show", () => {
+test("a refused task is posted again without invalid fields", () => {
   const draft = draftOf({ type: ["echo"], tag: null, priority: "high", unknown: 1 }, "");
 
   assert.deepEqual(draft, EMPTY_DRAFT);

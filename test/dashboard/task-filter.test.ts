@@ -10,7 +10,7 @@ import {
 import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 
 describe("the filters of the task list", () => {
-  test("add a value to a search and take it out again, and leave the other words as they are", () => {
+  test("add a value to a search, remove it, and keep the other words", () => {
     const q = 'tag:"a \\" b state:failed" after:2h';
 
     const failed = toggled(q, "state", "failed");
@@ -21,16 +21,16 @@ describe("the filters of the task list", () => {
     assert.equal(toggled(toggled(both, "state", "failed"), "state", "queued"), q);
   });
 
-  test("know a word in capitals and in quotes", () => {
+  test("recognise a word in capitals and in quotes", () => {
     assert.deepEqual(listedIn('STATE:"Failed,ready"', "state"), ["failed", "ready"]);
     assert.equal(toggled("State:FAILED", "state", "failed"), "");
   });
 
-  test("take words that begin alike for others", () => {
+  test("ignore words with the same prefix", () => {
     assert.deepEqual(listedIn("states:failed tag:state:failed", "state"), []);
   });
 
-  test("make of whatever was written a search with the same other words", () => {
+  test("keep all other words of hostile text", () => {
     const hostile = ['"', "tag:", '""', '\\"', ":", "a:b", "state:", "\u202e", "😀", 'tag:"a b'];
     for (const q of hostile) {
       const words = searchWords(toggled(q, "state", "failed"));
@@ -39,12 +39,12 @@ describe("the filters of the task list", () => {
     }
   });
 
-  test("take out one word of several that are alike", () => {
+  test("remove one of several equal words", () => {
     assert.equal(withoutWord('a "b c" a', 0), '"b c" a');
     assert.equal(withoutWord('a "b c" a', 1), "a a");
   });
 
-  test("make searches that can be read", () => {
+  test("return valid searches", () => {
     const parsed = parseTaskSearch(toggled('tag:"x y"', "delivery", "given_up"), 0);
     assert("search" in parsed);
     assert.deepEqual(parsed.search.deliveries, ["given_up"]);

@@ -11,15 +11,12 @@ const COUNT = 130;
 
 test("the list of tasks", (t) =>
   takeSteps(t, {
-    "Escape gives the search back its words, and leaves them": keepsSearch,
-    "Back from a task leads to the same rows, at the same height, with the same ones selected":
-      keepsPlace,
-    "the key back to the list, too, and to an older page": keepsPlaceByKey,
-    "new tasks wait behind a button on the way back": letsNewOnesWait,
-    "a list that is gone to anew begins at its top, with the newest": beginsAnew,
+    "Escape restores the search and then leaves the field": keepsSearch,
+    "Back from a task restores rows, scroll position and selection": keepsPlace,
+    "opening the list again starts at the top with the newest tasks": startsAtTop,
   }));
 
-/** The list as it is found by that search; the first step of all makes the tasks. */
+/** Opens the list with a search. The first step creates the tasks. */
 async function openList(t: TestContext, daemon: TestDaemon, query = ""): Promise<Page> {
   const tasks = Array.from({ length: COUNT }, (_, i) => ({ tag: `order-${i}` }));
   const { tasks: known } = (await (await daemon.call("/v1/tasks?limit=1")).json()) as {
@@ -60,7 +57,6 @@ interface Place {
   readonly current: number;
 }
 
-/** Where one is in the list, and what is selected. */
 async function placeOf(page: Page): Promise<Place> {
   const rows = page.locator(".task-table tbody tr");
   const boxes = await rows.getByRole("checkbox").all();
@@ -77,7 +73,7 @@ async function placeOf(page: Page): Promise<Place> {
   };
 }
 
-/** Selects two rows far down and goes to a third. */
+/** Selects two rows far down and makes a third current. */
 async function leaveMarks(page: Page): Promise<Place> {
   const rows = page.locator(".task-table tbody tr");
   for (const index of [30, 32]) await rows.nth(index).getByRole("checkbox").check();
@@ -94,11 +90,11 @@ async function openTask(page: Page, index: number): Promise<void> {
   await page.getByRole("region", { name: "State" }).waitFor();
 }
 
-/** Does what leads to the list, and waits until the list was read again and shows it. */
+/** Returns to the list by the step, and waits until the list is read and shown. */
 async function returnBy(page: Page, step: () => Promise<unknown>): Promise<void> {
   const read = page.waitForResponse((answer) => answer.url().includes("/v1/tasks/search"));
   await step();
-  // Nothing of an answer of 304 comes after its head, and Chromium tells of no end.
+  // Chromium reports no end of a 304.
   const answer = await read;
   if (answer.status() !== 304) await answer.finished();
   await page.locator(".task-table").waitFor();
@@ -119,36 +115,7 @@ async function keepsPlace(t: TestContext, daemon: TestDaemon): Promise<void> {
   assert.deepEqual(await placeOf(page), { ...before, current: 34 });
 }
 
-async function keepsPlaceByKey(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const page = await openList(t, daemon);
-  const [newest] = (await placeOf(page)).tags;
-  await returnBy(page, () => page.getByRole("button", { name: "Older tasks" }).click());
-  assert.notEqual((await placeOf(page)).tags[0], newest);
-  const before = await leaveMarks(page);
-
-  await openTask(page, 35);
-  await returnBy(page, () => page.keyboard.press("u"));
-
-  assert.deepEqual(await placeOf(page), before);
-}
-
-async function letsNewOnesWait(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const page = await openList(t, daemon);
-  const before = await leaveMarks(page);
-  await openTask(page, 35);
-  await daemon.post([{ tag: "came-meanwhile" }]);
-
-  await page.goBack();
-  const isNew = page.getByRole("button", { name: "1 new" });
-  await isNew.waitFor();
-  const { tags, selected, current } = await placeOf(page);
-  assert.deepEqual([tags, selected, current], [before.tags, before.selected, before.current]);
-
-  await isNew.click();
-  await page.getByText("came-meanwhile").waitFor();
-}
-
-async function beginsAnew(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function startsAtTop(t: TestContext, daemon: TestDaemon): Promise<void> {
   const page = await openList(t, daemon);
   await leaveMarks(page);
   await goTo(page, "Overview");

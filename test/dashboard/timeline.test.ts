@@ -18,43 +18,21 @@ interface Times {
 
 function attemptOf(number: number, { due, start, end }: Times): TimelineAttempt {
   return {
-    number,
-    due_at: new Date(due).toISOString(),
-    started_at: timeOf(start),
-    ended_at: timeOf(end),
-    outcome: end === null ? null : "failed",
-    http_status: null,
-    error: null,
-    address: null,
-    response_excerpt: null,
-    refusal: null,
-    explanation: "",
+    ...{ number, due_at: new Date(due).toISOString(), started_at: timeOf(start) },
+    ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed", http_status: null },
+    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: "" },
     phases: { dns_ms: null, connect_ms: null, tls_ms: null, first_byte_ms: null },
-    retry_after: null,
-    request_headers: [],
+    ...{ retry_after: null, request_headers: [] },
   };
 }
 
 function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
+  const sent = { target: "/", headers: [], body: { bytes: 0, text: "" } };
   return {
-    delivery_id: "x-postback",
-    kind: "postback",
-    url: "https://example.com/",
-    host: "example.com",
-    state: "scheduled",
-    explanation: "",
-    next_attempt_at: null,
-    is_paused: false,
-    attempts,
-    request: {
-      method: "POST",
-      target: "/",
-      headers: [],
-      body: { bytes: 0, text: "" },
-      message: "body",
-      signature: "",
-      signature_next: null,
-    },
+    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/" },
+    ...{ host: "example.com", state: "scheduled", explanation: "", next_attempt_at: null },
+    ...{ is_paused: false, attempts },
+    request: { method: "POST", ...sent, message: "body", signature: "", signature_next: null },
   };
 }
 
@@ -64,23 +42,11 @@ function timelineOf(
 ): Timeline {
   return {
     task: {
-      id: "x",
-      login: "alice",
-      state: "completed",
-      status_code: 20000,
-      status_message: "",
-      type: "echo",
-      created_at: new Date(0).toISOString(),
-      expires_at: null,
-      runs: 1,
-      started_at: timeOf(times.started),
-      completed_at: timeOf(times.completed),
-      progress: null,
-      data: {},
-      error: null,
-      ready: false,
-      input_bytes: null,
-      result_bytes: null,
+      ...{ id: "x", login: "alice", state: "completed", status_code: 20000, status_message: "" },
+      ...{ type: "echo", created_at: new Date(0).toISOString(), expires_at: null, runs: 1 },
+      ...{ started_at: timeOf(times.started), completed_at: timeOf(times.completed) },
+      ...{ progress: null, data: {}, error: null, ready: false },
+      ...{ input_bytes: null, result_bytes: null },
     },
     run: { by: { kind: "worker", name: "gpu-1" }, lease_expires_at: null },
     explanation: null,
@@ -90,7 +56,7 @@ function timelineOf(
 }
 
 describe("the rows of a timeline", () => {
-  test("run from posted to delivered: queued, run, attempts and the waits between", () => {
+  test("contain queued, run, attempts and the waits between them", () => {
     const delivery = deliveryOf([
       attemptOf(1, { due: 300, start: 310, end: 400 }),
       attemptOf(2, { due: MINUTE, start: MINUTE, end: MINUTE + 50 }),
@@ -118,7 +84,7 @@ describe("the rows of a timeline", () => {
     assert.match(task?.marks[1]?.title ?? "", /by worker gpu-1/);
   });
 
-  test("have no wait before a series that somebody asked for", () => {
+  test("have no wait before a new series", () => {
     const delivery = deliveryOf([
       attemptOf(4, { due: 0, start: 0, end: 10 }),
       attemptOf(1, { due: MINUTE, start: MINUTE, end: MINUTE + 1 }),
@@ -130,7 +96,7 @@ describe("the rows of a timeline", () => {
     );
   });
 
-  test("grow with the clock while something is under way", () => {
+  test("grow with the clock while a task or an attempt is open", () => {
     const [queued] = rowsOf(timelineOf({ started: null, completed: null }), 5000);
     assert.deepEqual(
       queued?.marks.map(({ kind, to }) => [kind, to]),
@@ -145,7 +111,7 @@ describe("the rows of a timeline", () => {
     assert.equal(rows[1]?.marks[0]?.to, 5000);
   });
 
-  test("never run backwards, whatever a clock did", () => {
+  test("never end before they start, for any clock", () => {
     const flight = deliveryOf([attemptOf(1, { due: 2000, start: 2000, end: null })]);
     const rows = rowsOf(timelineOf({ started: 3000, completed: null }, [flight]), -1);
     for (const { from, to } of rows.flatMap((row) => row.marks)) assert(to >= from);
@@ -153,7 +119,7 @@ describe("the rows of a timeline", () => {
 });
 
 describe("the views of a timeline", () => {
-  test("show the whole with what is still to come, and the attempts without it", () => {
+  test("include future attempts in the whole view alone", () => {
     const delivery = deliveryOf([
       attemptOf(1, { due: 300, start: 310, end: 400 }),
       attemptOf(2, { due: MINUTE, start: null, end: null }),
@@ -171,7 +137,7 @@ describe("the views of a timeline", () => {
 });
 
 describe("the axis of a timeline", () => {
-  test("has a few round times, the first at its zero, whatever it spans", () => {
+  test("has a few round times from zero, for any span", () => {
     for (const span of [0, 1, 17, 999, 61_000, 21 * MINUTE, 3 * 86_400_000, 400 * 86_400_000]) {
       const view = viewOf(1_000_000, 1_000_000 + span);
       const ticks = ticksOf(view, 7);

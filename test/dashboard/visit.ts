@@ -7,10 +7,10 @@ import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from "../hel
 import { createLink } from "../http/session-requests.ts";
 import { hasBrowser, type TestPage } from "./browser.ts";
 
-/** One test of several that share a daemon. */
+/** One of several tests that share a daemon. */
 export type Step = (t: TestContext, daemon: TestDaemon) => Promise<void>;
 
-/** Does steps at one daemon, each a test of its own, in their order. Without a browser all are skipped. */
+/** Runs steps as tests of one daemon, in order. Skips all without a browser. */
 export async function takeSteps(
   t: TestContext,
   steps: Readonly<Record<string, Step>>,
@@ -33,22 +33,22 @@ export async function signInAsOperator(
   await page.getByRole("heading", { name: "Overview" }).waitFor();
 }
 
-/** Goes to a screen by the navigation, without loading the page again. */
+/** Opens a screen by the navigation, without a reload. */
 export async function goTo(page: Page, name: string): Promise<void> {
   const screens = page.getByRole("navigation", { name: "Screens" });
   await screens.getByRole("link", { name, exact: true }).click();
   await page.getByRole("heading", { level: 1, name }).waitFor();
 }
 
-/** What the page complained of so far has to be like this, and is no fault. */
+/** Accepts the complaints so far, which must match. */
 export function forgive({ complaints }: TestPage, expected: RegExp): void {
   for (const complaint of complaints.splice(0)) assert.match(complaint, expected);
 }
 
-/** What the browser says of a request that is refused because the session is over. */
+/** The browser's complaint about a request without a session. */
 export const REFUSED = /status of 401/;
 
-/** Marks the page; the mark is gone once it is loaded again. */
+/** Marks the page. The returned function asserts that it was not reloaded. */
 export async function mark(page: Page): Promise<() => Promise<void>> {
   await page.evaluate("globalThis.isMarked = true");
   return async () => assert.equal(await page.evaluate("globalThis.isMarked"), true, "reloaded");
