@@ -31,7 +31,7 @@ const CONFORMANCE = "store/postgres";
 const NIGHTLY = ["store/sqlite-inline"];
 
 // Tests of one room in one process. The others start the program or a daemon, or wait in real time.
-const QUICK = ["helpers", "net", "parser", "runners", "scripts", "store"];
+const QUICK = ["net", "parser", "runners", "scripts", "store"];
 
 // A file of another level has cases that need PostgreSQL, a terminal or another optional program: without it they are
 // skipped, so the file also belongs to the full level.
@@ -160,7 +160,6 @@ const PURE = [
   "deliver/prefetch-interleavings",
   "deliver/redeliverer",
   "domain",
-  "helpers/fake-clock",
   "http/account-turns",
   "http/byte-budget",
   "http/connection-places",

@@ -1,7 +1,7 @@
 import type { Clock } from "../../src/domain/clock/clock.ts";
 import type { ChangeListener, Changes, Cluster, NodeRole, Store } from "../../src/store/store.ts";
 
-/** A cluster that is as a test says. */
+/** A scripted cluster. */
 export class FakeCluster implements Cluster {
   self = "node-1";
   readonly isShared = true;
@@ -35,7 +35,6 @@ export class FakeCluster implements Cluster {
     this.roles = [];
   }
 
-  /** The reasons of its rejoins. */
   readonly rejoins: string[] = [];
 
   rejoin(reason: string): void {
@@ -48,24 +47,24 @@ export class FakeCluster implements Cluster {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Changes what it says, and tells so. */
+  /** Changes facts and notifies the listeners. */
   change(facts: Partial<Pick<FakeCluster, "self" | "members" | "isIn" | "roles">>): void {
     Object.assign(this, facts);
     for (const tell of this.#listeners) tell();
   }
 
-  /** Tells what other nodes did. */
+  /** Sends a notification of another node. */
   hint(changes: Partial<Changes>): void {
     const none = { accounts: [], types: [], lanes: [], ended: [] };
     for (const tell of this.#watchers) tell({ ...none, ...changes });
   }
 
-  /** How many hear of changes and hints. */
+  /** The number of listeners. */
   get listeners(): number {
     return this.#listeners.size + this.#watchers.size;
   }
 
-  /** The same store as one of several nodes sees it. What other nodes left is found as what an earlier life did. */
+  /** The store of one of several nodes. */
   share(store: Store, overrides: Partial<Store> = {}): Store {
     return {
       ...store,

@@ -5,17 +5,17 @@ import type { Config, ConfigInput } from "../../src/config/config.ts";
 
 /** The working folder of every load. */
 export const CWD = "/srv/app";
-/** The file that is read where none is named. */
+/** The default configuration file. */
 export const DEFAULT_FILE = "/srv/app/postbackd.toml";
 
-/** What a test gives to loadConfig; what it leaves out is empty. */
+/** Input of loadConfig. Absent parts are empty. */
 export interface Setup extends Partial<Omit<ConfigInput, "readFile">> {
   /** Text of postbackd.toml in the working folder. */
   readonly toml?: string;
   readonly files?: Readonly<Record<string, string>>;
 }
 
-/** Loads from memory: no file and no variable of the machine plays a part. */
+/** Loads from memory, without files and variables of the machine. */
 export function load(setup: Setup): ReturnType<typeof loadConfig> {
   const { toml, files = {}, ...input } = setup;
   const all = new Map(Object.entries(files));
@@ -24,20 +24,20 @@ export function load(setup: Setup): ReturnType<typeof loadConfig> {
   return loadConfig({ flags: {}, env: {}, cwd: CWD, ...input, readFile });
 }
 
-/** The configuration; fails the test where there are problems. */
+/** Returns a valid configuration. */
 export function loaded(setup: Setup): Config {
   const verdict = load(setup);
   assert.equal(verdict.kind, "config", JSON.stringify(verdict));
   return verdict.kind === "config" ? verdict.config : assert.fail();
 }
 
-/** Every problem on its line, source first; none where the configuration is in order. */
+/** Returns a line for each problem, source first. */
 export function problemsOf(setup: Setup): readonly string[] {
   const verdict = load(setup);
   return verdict.kind === "problems" ? verdict.problems.map(problemText) : [];
 }
 
-/** The only problem there is. */
+/** Returns the only problem. */
 export function problemOf(setup: Setup): string {
   const problems = problemsOf(setup);
   assert.equal(problems.length, 1, problems.join("\n"));

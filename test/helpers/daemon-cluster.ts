@@ -14,10 +14,10 @@ import type { Served, ServeOptions } from "./daemon.ts";
 import { newDatabaseUrl } from "./postgres.ts";
 import { forgetSessions, nameSessions } from "./session-name.ts";
 
-// The clocks of the daemons may be ahead of the server's by milliseconds.
+// The daemons' clocks may be milliseconds ahead of PostgreSQL.
 const NEARLY_NOW = "extract(epoch FROM clock_timestamp()) * 1000 + 500";
 
-// The tasks and attempts that the daemons themselves would start now, or have under way.
+// Tasks and attempts that daemons would start now, or have in progress.
 const OPEN_WORK = `
   WITH open AS (SELECT seq FROM accounts WHERE disabled_at IS NULL)
   SELECT
@@ -26,17 +26,14 @@ const OPEN_WORK = `
     + (SELECT count(*) FROM outbox WHERE started_at IS NOT NULL)::int
     + (SELECT count(*) FROM outbox WHERE due_at <= ${NEARLY_NOW} AND account_seq IN (TABLE open))::int AS count`;
 
-// As on machines of their own: all of them at the port of the balancer, after which cookies are named.
+// All use the port of the balancer, since cookies contain the port.
 const HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
 const LOOK_MS = 5;
 
-/** Databases of folders, to start on what an earlier cluster has left there. */
+/** Databases by folder, to start on the data of an earlier cluster. */
 const databases = new Map<string, string>();
 
-/**
- * Serves a test from three daemons of this process that share a database on a server, behind a balancer that gives each
- * request to another of them. Their time is the server's.
- */
+/** Serves a test by three daemons of this process that share a PostgreSQL database, behind a balancer. */
 export async function serveByCluster(t: TestContext, options: ServeOptions): Promise<Served> {
   const { folder } = options;
   const url = databases.get(folder) ?? (await newDatabaseUrl(t));
@@ -60,7 +57,7 @@ export async function serveByCluster(t: TestContext, options: ServeOptions): Pro
   return { daemon, file: url, account, end };
 }
 
-/** Of the tasks that daemons with that configuration run themselves. */
+/** The types that the daemons run themselves. */
 function ownTypes({ types }: Config): readonly string[] {
   return [...types].filter(([, { kind }]) => kind !== "worker").map(([name]) => name);
 }
@@ -85,11 +82,10 @@ function nodeConfig(host: string, { url, port, options }: NodePlace): Config {
 
 interface Joint {
   readonly balancer: Balancer;
-  /** Whether none of them has anything to do, as the database says. */
   readonly isIdle: () => Promise<boolean>;
 }
 
-/** Several daemons that look like one. */
+/** Several daemons as one. */
 function joined(daemons: readonly Daemon[], { balancer, isIdle }: Joint): Daemon {
   const [first] = daemons;
   if (first === undefined) throw new Error("a cluster of none");

@@ -20,19 +20,18 @@ import { afterwards } from "./afterwards.ts";
 export { afterwards } from "./afterwards.ts";
 
 export interface TestDaemonOptions {
-  /** The machine's clock unless told. */
+  /** By default the machine's clock. */
   readonly clock?: Clock;
   /** The text of postbackd.toml. Loopback receivers are allowed unless it names `webhooks.allow`. */
   readonly toml?: string;
   /** The folder of the database, to start on the file of an earlier daemon. */
   readonly folder?: string;
-  /** The port of an earlier daemon; one of its own unless told. */
+  /** The port of an earlier daemon; by default a free port. */
   readonly port?: number;
   /** An account made before, with {@link createTestAccount}. */
   readonly account?: TestAccount;
-  /** What starts the process that runs commands; without it they run in this one. */
+  /** Starts the process that runs commands; by default they run in this process. */
   readonly commandHost?: CommandLine;
-  /** Who is told what it does; nobody unless told. */
   readonly observer?: Observer;
 }
 
@@ -42,7 +41,7 @@ export interface TestAccount {
   readonly secret: string;
 }
 
-/** A task as the API shows it; only what tests look at. */
+/** The fields of a task that tests read. */
 export interface ShownTask {
   readonly id: string;
   readonly status_code: number;
@@ -73,7 +72,7 @@ export interface TestDaemon {
   readonly folder: string;
   readonly file: string;
   readonly account: TestAccount;
-  /** Everything that was logged, as JSON lines. */
+  /** The log as JSON lines. */
   readonly logLines: readonly string[];
   /** A request with the account's key; `path` below the base URL. */
   call(path: string, init?: RequestInit): Promise<Response>;
@@ -91,19 +90,16 @@ export function tempFolder(t: TestContext): string {
   return folder;
 }
 
-/** What a file holds in which nothing but an account is, and that account. */
+/** A database with one account. */
 interface Template {
   readonly bytes: Uint8Array;
   readonly account: TestAccount;
 }
 
-/** By login: a copy of a file takes a tenth of the time of making it anew, and most daemons of tests begin with one. */
+/** By login: copying a file takes a tenth of the time of creating it. */
 const templates = new Map<string, Template>();
 
-/**
- * Makes an account in a database on a server, or in a file that may not exist yet: in new files of one process it has
- * the same key.
- */
+/** Creates an account in a database. In new files of one process the account has the same key. */
 export async function createTestAccount(file: string, login = "tester"): Promise<TestAccount> {
   if (isUrlLike(file) || existsSync(file)) return addTestAccount(file, login);
   const template = templates.get(login);
@@ -147,14 +143,11 @@ export async function openAdminStore(database: string): Promise<Store> {
   return openPostgresStore({ server, kind: "tool", notify: true, backlogMax: 100 });
 }
 
-/** What {@link startTestDaemon} asks for. */
 export interface ServeOptions extends TestDaemonOptions {
   readonly folder: string;
-  /** Takes the lines of the log. */
   readonly write: (line: string) => void;
 }
 
-/** What serves a test's requests. */
 export interface Served extends Pick<TestDaemon, "daemon" | "file" | "account"> {
   /** Ends it after the test. */
   readonly end: () => Promise<void>;
@@ -164,7 +157,7 @@ type Serve = (t: TestContext, options: ServeOptions) => Promise<Served>;
 
 let serve: Serve = serveFile;
 
-/** From now on every {@link startTestDaemon} of this process is served by something else than a daemon on a file. */
+/** Replaces the daemon on a file for every later {@link startTestDaemon} of this process. */
 export function serveTestsBy(other: Serve): void {
   serve = other;
 }
@@ -231,7 +224,6 @@ function toTestDaemon(
   async function envelope(response: Response): Promise<Envelope> {
     const text = await response.text();
     if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`);
-    // The shape is the contract's; a test that reads a field that is not there fails by itself.
     return JSON.parse(text) as Envelope;
   }
 

@@ -5,29 +5,28 @@ import { once } from "node:events";
 import { isIPv4, isIPv6 } from "node:net";
 import type { TestContext } from "node:test";
 
-/** The kinds of question that can be scripted. Others are answered with no records. */
-export type DnsType = "A" | "AAAA";
+/** Questions of other types get no records. */
+type DnsType = "A" | "AAAA";
 
-/** What a question is answered. */
 export type DnsAnswer =
-  /** Addresses of the family asked for, or CNAMEs, in this order. None at all is an empty answer. */
+  /** Addresses or CNAMEs in this order. May be empty. */
   | { readonly kind: "records"; readonly records: readonly DnsRecord[] }
   | { readonly kind: "nxdomain" | "servfail" | "refused" | "silence" | "garbage" }
   /** Waits for `until`, then gives `answer`. */
   | { readonly kind: "held"; readonly until: Promise<unknown>; readonly answer: DnsAnswer };
 
-/** `name` is the record's owner, the name asked for unless told. */
-export interface DnsRecord {
+/** `name` is by default the name of the question. */
+interface DnsRecord {
   readonly type: DnsType | "CNAME";
   readonly value: string;
   readonly name?: string;
   readonly ttl?: number;
 }
 
-/** Answers for one name; a list gives one answer per question and then repeats its last. */
+/** Answers for one name. A list has one answer for each question and repeats the last. */
 export type DnsScript = { readonly [type in DnsType]?: DnsAnswer | readonly DnsAnswer[] };
 
-export interface DnsQuestion {
+interface DnsQuestion {
   readonly name: string;
   readonly type: DnsType | "other";
 }
@@ -37,9 +36,9 @@ export interface DnsServer {
   readonly servers: readonly string[];
   /** Every question so far, repeated ones included, oldest first. */
   readonly questions: readonly DnsQuestion[];
-  /** Sets the answers for `name`. A name without a script does not exist; a family left out is empty. */
+  /** Sets the answers for `name`. Unknown names do not exist, and an absent type is empty. */
   script(name: string, answers: DnsScript): void;
-  /** Resolves as soon as at least `count` questions have come. */
+  /** Resolves at `count` questions. */
   waitFor(count: number): Promise<void>;
 }
 
@@ -57,7 +56,7 @@ const CLASS_IN = 1;
 const TTL_SECONDS = 300;
 const WAIT_MS_MAX = 30_000;
 
-/** Starts a DNS server (UDP, loopback, a free port) that answers what it is told; closed after the test. */
+/** Starts a scripted DNS server (UDP, loopback, a free port). It is closed after the test. */
 export async function startDnsServer(t: TestContext): Promise<DnsServer> {
   const socket = createSocket("udp4");
   t.after(() => socket.close());
@@ -139,7 +138,7 @@ class ScriptedDnsServer implements DnsServer {
     try {
       this.#socket.send(reply, from.port, from.address);
     } catch {
-      // The test is over and the socket closed, while a held answer was let go.
+      // The socket was closed before a held answer.
     }
   }
 }

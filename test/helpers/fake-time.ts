@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { findFakeTime, HOW_TO_GET_FAKE_TIME } from "./libfaketime.ts";
 import { reasonToSkipPostgres } from "./postgres.ts";
 
-/** Why no process of a cluster can be given a wrong clock here, or false. */
+/** The reason to skip tests with a wrong clock, or false. */
 export function reasonToSkipFakeTime(): string | false {
   if (findFakeTime() !== null) return reasonToSkipPostgres();
   assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", HOW_TO_GET_FAKE_TIME);

@@ -4,28 +4,25 @@ import type { TestContext } from "node:test";
 
 import { afterwards } from "./afterwards.ts";
 
-/** A message of PostgreSQL's protocol on its way. */
+/** A message of PostgreSQL's protocol. */
 export interface ProxyMessage {
   readonly from: "client" | "server";
-  /** The letter that it begins with; empty for the first one of a connection. */
+  /** The type byte; empty for the first message of a connection. */
   readonly type: string;
-  /** What follows, as text. */
+  /** The rest as text. */
   readonly text: string;
-  /** Which connection, from 0. */
+  /** The number of the connection, from 0. */
   readonly connection: number;
 }
 
-/** What becomes of a message: `cut` ends its connection on both sides instead, `pass and cut` right after it. */
+/** `cut` closes the connection instead of the message, `pass and cut` after it. */
 export type Verdict = "pass" | "cut" | "pass and cut";
 
-/**
- * Stands between a client and a PostgreSQL server on this machine. It passes on whole messages, and can cut a connection
- * at any boundary between two, hold everything back like a network that is gone, or let nobody in.
- */
+/** A proxy that can close a connection between two messages, hold all messages, or refuse connections. */
 export class PostgresProxy {
-  /** The URL of the server, by way of this. */
+  /** The URL of the server through the proxy. */
   readonly url: string;
-  /** Asked about each message. */
+  /** Called for each message. */
   judge: (message: ProxyMessage) => Verdict = () => "pass";
   readonly #port: number;
   readonly #links = new Set<Link>();
@@ -52,12 +49,12 @@ export class PostgresProxy {
     return proxy;
   }
 
-  /** Ends every connection. */
+  /** Closes every connection. */
   cutAll(): void {
     for (const link of this.#links) link.cut();
   }
 
-  /** Ends every connection, and lets nobody in until {@link reopen}. */
+  /** Closes every connection, and refuses new ones until {@link reopen}. */
   shut(): void {
     this.#isShut = true;
     this.cutAll();
@@ -67,7 +64,7 @@ export class PostgresProxy {
     this.#isShut = false;
   }
 
-  /** Passes nothing on any more, and tells nobody, until {@link release}. */
+  /** Holds all messages until {@link release}. */
   hold(): void {
     this.#isHeld = true;
   }
@@ -167,7 +164,7 @@ class Flow {
       const verdict = judge({ from, type, text: bytes.toString("latin1", letters + 4) });
       if (verdict !== "cut") target.write(bytes);
       if (verdict === "pass") continue;
-      // What was written before is to arrive.
+      // Earlier messages still arrive.
       if (verdict === "pass and cut") target.end(cut);
       else cut();
       return;

@@ -10,23 +10,20 @@ import { findTestPostgres, HOW_TO_GET_POSTGRES } from "../../scripts/kit/postgre
 import { PostgresServer, type PostgresOptions } from "../../scripts/kit/postgres-server.ts";
 import { afterwards } from "./afterwards.ts";
 
-/** The server of a run of all tests: `scripts/check.ts` starts it. */
+/** The PostgreSQL of a run of all tests, started by `scripts/check.ts`. */
 const SHARED_URL = process.env["POSTBACKD_TEST_POSTGRES"];
 
-// What a test that has ended has left open must not hold the others up for long.
+// Objects that an ended test left open must not block others for long.
 const DROP_MS_MAX = 10_000;
 
-/**
- * Why tests on PostgreSQL cannot run here, or false: `{ skip: reasonToSkipPostgres() }`. Throws where the environment
- * promises a server with POSTBACKD_TEST_PEERS=required.
- */
+/** The reason to skip tests on PostgreSQL, or false. Throws if POSTBACKD_TEST_PEERS=required. */
 export function reasonToSkipPostgres(): string | false {
   if (SHARED_URL !== undefined || findTestPostgres() !== null) return false;
   assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", HOW_TO_GET_POSTGRES);
   return HOW_TO_GET_POSTGRES;
 }
 
-/** Why no standby can be made here, or false: that of npm cannot copy a server. */
+/** The reason to skip tests of standbys, or false. PostgreSQL from npm has no pg_basebackup. */
 export function reasonToSkipStandby(): string | false {
   const reason = reasonToSkipPostgres();
   if (reason !== false) return reason;
@@ -35,10 +32,7 @@ export function reasonToSkipStandby(): string | false {
   return "this PostgreSQL comes without pg_basebackup";
 }
 
-/**
- * The URL of an empty schema, which is dropped some time after the test. It lies on the server of the whole run; in a
- * file that is run alone, on one of its own, which ends with this process.
- */
+/** The URL of an empty schema, which is dropped some time after the test. */
 export async function newDatabaseUrl(t: TestContext): Promise<string> {
   await dropEnded();
   const { url, admin } = await server();
@@ -50,10 +44,7 @@ export async function newDatabaseUrl(t: TestContext): Promise<string> {
   return withSchema.href;
 }
 
-/**
- * A server of the test's own, to be killed and started again, or with other settings. Stopped after the test, and after
- * all later {@link afterwards}.
- */
+/** Starts a separate PostgreSQL. It is stopped after the test and after all later {@link afterwards}. */
 export async function startPostgres(
   t: TestContext,
   options: PostgresOptions = {},
@@ -65,7 +56,7 @@ export async function startPostgres(
 
 interface Server {
   readonly url: string;
-  /** One connection, which does not keep this process from ending. */
+  /** One connection, which does not keep the process alive. */
   readonly admin: pg.Pool;
 }
 
@@ -83,10 +74,7 @@ async function start(): Promise<Server> {
   return { url, admin };
 }
 
-/**
- * Schemas of tests that have ended. They are not dropped in a hook of their test: hooks run in the order of their
- * making, and what the test has opened on its schema is not closed by then.
- */
+/** Schemas of ended tests. A hook of the test would run before its connections are closed. */
 const ended: string[] = [];
 
 async function dropEnded(): Promise<void> {

@@ -19,49 +19,47 @@ export interface Ready {
   readonly version: string;
 }
 
-/** How a program ended: one of the two is null. */
+/** One of the two is null. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A program that was started; it is killed when the test ends. */
+/** A started program, killed when the test ends. */
 export interface Program {
   readonly pid: number;
   /** Its working folder: with no `--db` the database is `postbackd.db` in it. */
   readonly cwd: string;
-  /** Settles with the ready line; rejects, with what it said, when it ends or says nothing for 60 s. */
+  /** Resolves with the ready line. Rejects with the output if the program ends, or after 60 s. */
   readonly ready: Promise<Ready>;
-  /** All that it has written so far. */
   readonly stdout: string;
   readonly stderr: string;
-  /** Settles when it has ended and its output is read to the end. */
+  /** Resolves when it has ended and its output is read. */
   readonly exit: Promise<Exit>;
   kill(signal: NodeJS.Signals): void;
-  /** Stops reading what it writes, as when the reader of a pipe has ended. */
+  /** Closes its output, as when the reader of a pipe ends. */
   closeOutput(): void;
-  /** SIGTERM; settles with how it ended. */
+  /** Sends SIGTERM. */
   stop(): Promise<Exit>;
-  /** Settles when a line of stderr, past or future, contains the text; rejects when it ends before. */
+  /** Resolves when a line of stderr contains the text. Rejects if the program ends before. */
   says(text: string): Promise<void>;
 }
 
 export interface ProgramOptions {
-  /** Beside the test's own environment without its POSTBACKD_* variables. */
+  /** Added to the environment without POSTBACKD_* variables. */
   readonly env?: Readonly<Record<string, string>>;
-  /** A new folder below the system's temporary one unless given. */
+  /** By default a new temporary folder. */
   readonly cwd?: string;
-  /** What is run: the sources unless given. */
+  /** By default the sources. */
   readonly command?: readonly [string, ...string[]];
 }
 
-/** What a command that ends by itself left behind. */
 export interface Finished extends Exit {
   readonly stdout: string;
   readonly stderr: string;
 }
 
-// As root, a command that names no database would change that of this machine's service.
+// As root, a command without a database would change the database of the installed service.
 assert.ok(
   process.geteuid?.() !== 0 || !existsSync(SERVICE_CONFIG_FILE),
   "this machine has the service: run the tests as another user than root, or in a container",
@@ -69,19 +67,14 @@ assert.ok(
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/**
- * The sources, in a run of all tests as the bundle that was made of them for it: it starts in two thirds of the time.
- */
+/** The sources, or in a run of all tests their bundle, which starts in two thirds of the time. */
 export const SOURCES: readonly [string, ...string[]] = [
   process.execPath,
   process.env["POSTBACKD_TEST_PROGRAM"] ?? MAIN,
 ];
 const READY_MS_MAX = 60_000;
 
-/**
- * Starts the real program as a process of its own. Give `start` a `--port 0`; it works in an empty
- * folder and knows no POSTBACKD_* variable but those of `env`.
- */
+/** Starts the real program as a process. `start` needs `--port 0`. */
 export function startProgram(
   t: TestContext,
   args: readonly string[],
@@ -99,14 +92,14 @@ export function startProgram(
   });
   const kill = (signal: NodeJS.Signals): void => void child.kill(signal);
   const end = async (): Promise<void> => {
-    // Does nothing to a process that has ended: its number may be another's by now.
+    // Does nothing to a process that has ended.
     kill("SIGKILL");
     await exit;
   };
   programsOf(t).push(end);
   t.after(end);
   const ready = readyFrom(stdout.line('"event":"ready"'), () => stderr.text);
-  // Not everybody waits for it: a command that ends by itself has none.
+  // A command that ends by itself has no ready line.
   ready.catch(() => {});
   return {
     pid: child.pid ?? -1,
@@ -143,11 +136,11 @@ export async function runProgram(
   return { ...exit, stdout: program.stdout, stderr: program.stderr };
 }
 
-/** An empty folder that is removed when the test ends, after the programs that the test started. */
+/** An empty folder, removed after the programs of the test. */
 export function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
   t.after(async () => {
-    // Hooks run in the order of their making, and a program that still runs would write into the folder.
+    // A running program would write into the folder.
     await Promise.all(programsOf(t).map((end) => end()));
     rmSync(folder, { recursive: true, force: true });
   });
@@ -156,17 +149,15 @@ export function temporaryFolder(t: TestContext): string {
 
 const programs = new WeakMap<TestContext, (() => Promise<void>)[]>();
 
-/** How to end each program that a test started. */
 function programsOf(t: TestContext): (() => Promise<void>)[] {
   const known = programs.get(t) ?? [];
   programs.set(t, known);
   return known;
 }
 
-/** The variables of this process, without those of the product and of the test runner. */
+/** The environment without variables of the product and of the test runner. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
-  // The test runner's own variable would make a child report to it.
   return { ...Object.fromEntries(kept), NODE_TEST_CONTEXT: undefined };
 }
 
@@ -195,11 +186,11 @@ function collectText(stream: Readable): Collected {
   const line = (part: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
-        // What comes after the last line break is not whole yet.
+        // The last line is incomplete.
         const found = text.split("\n").slice(0, -1);
         const match = found.find((each) => each.includes(part));
         if (match !== undefined) resolve(match);
-        else if (hasEnded) reject(new Error(`it ended without saying ${part}`));
+        else if (hasEnded) reject(new Error(`the program ended without ${part}`));
         else waiting.push(look);
       };
       look();
@@ -217,9 +208,8 @@ async function readyFrom(line: Promise<string>, said: () => string): Promise<Rea
   try {
     text = await withinReadyTime(line);
   } catch (error) {
-    throw new Error(`no ready line; it said:\n${said()}`, { cause: error });
+    throw new Error(`no ready line, but:\n${said()}`, { cause: error });
   }
-  // What the line holds is for the tests of `start` to check.
   return JSON.parse(text) as Ready;
 }
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 
-/** A response as it stood on the wire. */
+/** A response as received. */
 export interface RawResponse {
   readonly status: number;
   /** Names in lower case, one entry for each line. */
@@ -11,32 +11,32 @@ export interface RawResponse {
   readonly body: Buffer;
 }
 
-/** One TCP connection that says exactly what it is told: what fetch would mend, refuse or hide. */
+/** A TCP connection that sends exact bytes, also those that fetch would change or refuse. */
 export interface RawConnection {
   /** Text is sent as Latin-1, so that `\xff` is one byte. */
   send(bytes: string | Uint8Array): void;
-  /** The next response; waits for it. `to: "HEAD"` when it answers a HEAD: it has no body then. */
+  /** The next response. A response to HEAD has no body. */
   next(options?: { readonly to?: "HEAD" }): Promise<RawResponse>;
   /** Sends FIN and reads on. */
   end(): void;
-  /** Breaks off with RST. */
+  /** Sends RST. */
   reset(): void;
-  /** Resolves, when the other side has closed, with what came after the last response. */
+  /** Resolves when the server has closed, with the bytes after the last response. */
   closed(): Promise<Buffer>;
 }
 
-/** The parts of a request; what is left out is what a well-behaved client would send. */
+/** The parts of a request. Absent parts have valid defaults. */
 export interface RawRequest {
   readonly method?: string;
   readonly target?: string;
-  /** Lines without their end. A Host line is put before them unless `host` is false. */
+  /** Lines without line breaks. A Host line comes first unless `host` is false. */
   readonly headers?: readonly string[];
   readonly host?: false;
-  /** A Content-Length goes with it unless a header line says how long it is. */
+  /** Sent with a Content-Length unless a header has the length. */
   readonly body?: string | Uint8Array;
 }
 
-// A wait that is not met fails with a sentence instead of hanging the run.
+// A wait fails with a message instead of the test runner's time-out.
 const WAIT_MS_MAX = 30_000;
 
 /** Connects to a server on this machine. The connection is closed after the test. */
@@ -46,7 +46,7 @@ export async function openRaw(t: TestContext, url: string): Promise<RawConnectio
   return connection;
 }
 
-/** One request on a connection of its own, which is closed when the answer has come. */
+/** Sends one request on a new connection, which is closed after the response. */
 export async function exchange(url: string, request: RawRequest): Promise<RawResponse> {
   const connection = await connectRaw(url);
   try {
@@ -66,8 +66,8 @@ export function toBytes(request: RawRequest): Buffer {
     ...headers,
   ];
   const bytes = Buffer.from(body ?? "");
-  const saysHowLong = headers.some((line) => /^(content-length|transfer-encoding)\b/i.test(line));
-  if (body !== undefined && !saysHowLong) lines.push(`Content-Length: ${bytes.length}`);
+  const hasLength = headers.some((line) => /^(content-length|transfer-encoding)\b/i.test(line));
+  if (body !== undefined && !hasLength) lines.push(`Content-Length: ${bytes.length}`);
   return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1"), bytes]);
 }
 
@@ -87,7 +87,7 @@ export function headerLines(response: RawResponse, name: string): readonly strin
   return response.headers.flatMap(([each, value]) => (each === name ? [value] : []));
 }
 
-/** The value of a header that stands once; null where there is none. */
+/** The value of a single header, or null. */
 export function headerOf(response: RawResponse, name: string): string | null {
   const [value, ...others] = headerLines(response, name);
   assert.deepEqual(others, [], `${name} stands more than once`);
@@ -110,7 +110,7 @@ class SocketConnection implements RawConnection {
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    // A reset is the server's way to close what was not read to its end.
+    // The server resets a connection with unread bytes.
     socket.on("error", () => this.#ended());
     socket.on("end", () => this.#ended());
     socket.on("close", () => this.#ended());
@@ -132,7 +132,7 @@ class SocketConnection implements RawConnection {
         isEnd: this.#hasEnded,
       });
       if (parsed === null) {
-        if (this.#hasEnded) throw new Error(`closed without an answer: ${this.#shown()}`);
+        if (this.#hasEnded) throw new Error(`closed without a response: ${this.#shown()}`);
         await this.#change();
         continue;
       }
@@ -167,7 +167,7 @@ class SocketConnection implements RawConnection {
   #change(): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (): void =>
-        reject(new Error(`no answer in ${WAIT_MS_MAX} ms: ${this.#shown()}`));
+        reject(new Error(`no response in ${WAIT_MS_MAX} ms: ${this.#shown()}`));
       const timer = setTimeout(fail, WAIT_MS_MAX);
       this.#watches.add(() => {
         clearTimeout(timer);
@@ -183,7 +183,7 @@ class SocketConnection implements RawConnection {
 
 interface Parsed {
   readonly response: RawResponse;
-  /** How many bytes it takes up. */
+  /** Its length in bytes. */
   readonly bytes: number;
 }
 
@@ -195,7 +195,7 @@ function parseResponse(
   if (headEnd === -1) return null;
   const [statusLine = "", ...lines] = bytes.toString("latin1", 0, headEnd).split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3}) [\t\x20-\x7e]*$/.exec(statusLine)?.[1]);
-  assert(status >= 100 && status <= 599, `this is no status line: ${statusLine}`);
+  assert(status >= 100 && status <= 599, `not a status line: ${statusLine}`);
   const headers = lines.map(parseLine);
   const from = headEnd + 4;
   if (isHead || status < 200 || status === 204 || status === 304) {
@@ -209,6 +209,6 @@ function parseResponse(
 
 function parseLine(line: string): readonly [string, string] {
   const match = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t\x20-\x7e]*)$/.exec(line);
-  assert(match !== null, `this is no header line: ${line}`);
+  assert(match !== null, `not a header line: ${line}`);
   return [(match[1] ?? "").toLowerCase(), match[2] ?? ""];
 }

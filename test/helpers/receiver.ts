@@ -22,7 +22,7 @@ export interface ReceivedRequest {
   readonly connection: number;
 }
 
-/** What the receiver does with a request. */
+/** How the receiver responds. */
 export type Reply =
   | {
       readonly kind: "status";
@@ -32,35 +32,35 @@ export type Reply =
     }
   /** Waits for `until`, then does `reply`. See `createGate`. */
   | { readonly kind: "held"; readonly until: Promise<unknown>; readonly reply: Reply }
-  /** Keeps the connection and never answers. */
+  /** Keeps the connection without a response. */
   | { readonly kind: "hang" }
   /** Writes `bytes` as they are, no HTTP added; `end` closes or resets the connection after them. */
   | { readonly kind: "raw"; readonly bytes: string | Uint8Array; readonly end?: boolean | "reset" }
-  /** Writes `head` at once, then one byte of `bytes` every `everyMs`, from the start again for ever. */
+  /** Writes `head`, then one byte of `bytes` every `everyMs`, repeatedly. */
   | {
       readonly kind: "drip";
       readonly head?: string;
       readonly bytes: string;
       readonly everyMs: number;
     }
-  /** Writes `head`, then `bytes` again and again as fast as the other side takes them. */
+  /** Writes `head`, then `bytes` repeatedly without pauses. */
   | { readonly kind: "flood"; readonly head?: string; readonly bytes: string }
-  /** Closes the connection without an answer. */
+  /** Closes the connection without a response. */
   | { readonly kind: "close" }
   /** Resets the connection (RST). */
   | { readonly kind: "reset" };
 
-/** A reply, or what makes one for a request; `index` counts from 0. */
+/** A reply, or a function of the request; `index` counts from 0. */
 export type Script = Reply | ((request: ReceivedRequest, index: number) => Reply);
 
 export interface ReceiverOptions {
-  /** What to answer; 204 unless told. */
+  /** By default 204. */
   readonly reply?: Script;
-  /** Where to listen: a loopback address, 127.0.0.1 unless told. */
+  /** A loopback address, by default 127.0.0.1. */
   readonly host?: string;
-  /** A free port unless told. */
+  /** By default a free port. */
   readonly port?: number;
-  /** PEM texts: the receiver then speaks TLS. */
+  /** PEM texts for TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -73,24 +73,24 @@ export interface Receiver {
   readonly connectionsSeen: number;
   /** `http://host:port` + `path` (https with `tls`). */
   url(path?: string): string;
-  /** Sets what every request from now on is answered. */
+  /** Sets the reply to later requests. */
   answer(reply: Script): void;
-  /** Sets what the next requests are answered, one each; then the reply set by `answer` holds again. */
+  /** Sets one reply for each of the next requests. The reply of `answer` follows. */
   answerNext(...replies: readonly Script[]): void;
-  /** The oldest request that no `next` has handed out yet; waits for one. */
+  /** The oldest request that `next` has not returned yet. */
   next(): Promise<ReceivedRequest>;
   /** All requests, as soon as there are at least `count`. */
   waitFor(count: number): Promise<readonly ReceivedRequest[]>;
-  /** Resolves once no connection is open: what the sender held is freed. */
+  /** Resolves when no connection is open. */
   whenDisconnected(): Promise<void>;
   /** Closes the receiver and every connection to it. Runs by itself after the test. */
   close(): Promise<void>;
 }
 
-// A wait that is not met fails with a sentence instead of hanging the run.
+// A wait fails with a message instead of the test runner's time-out.
 const WAIT_MS_MAX = 30_000;
 
-/** Starts the other side of a webhook on a loopback address; it is closed after the test. */
+/** Starts a receiver of webhooks on a loopback address. It is closed after the test. */
 export async function startReceiver(
   t: TestContext,
   options: ReceiverOptions = {},
@@ -145,7 +145,7 @@ class ScriptedReceiver implements Receiver {
       options.tls === undefined
         ? createHttpServer(listener)
         : createHttpsServer({ ...options.tls }, listener);
-    // The sender decides how long a connection lives; tests that need less say so in a header.
+    // The sender closes connections.
     this.#server.keepAliveTimeout = 0;
     this.#server.on("connection", (socket: Socket) => this.#admit(socket));
     this.#server.on("tlsClientError", ignoreResets);
@@ -234,7 +234,7 @@ class ScriptedReceiver implements Receiver {
     try {
       for await (const chunk of request) chunks.push(Buffer.from(chunk));
     } catch {
-      // The sender broke off in the middle of its request: what is incomplete was not received.
+      // An incomplete request is not received.
       return;
     }
     const received = toReceived(request, {
@@ -257,7 +257,7 @@ class ScriptedReceiver implements Receiver {
     if (socket.destroyed) return;
     switch (reply.kind) {
       case "status":
-        // node:http holds a response back for ever behind a request that was answered with raw bytes.
+        // After raw bytes node:http sends no further response.
         if (response.socket === null) socket.write(toBytes(reply));
         else response.writeHead(reply.status, reply.headers).end(reply.body);
         return;
@@ -348,7 +348,7 @@ function toReceived(
   };
 }
 
-/** Listens on a loopback address and gives the port; others are refused. */
+/** Listens on a loopback address. Returns the port. */
 export async function listen(
   server: TcpServer,
   { host, port }: { readonly host: string; readonly port: number },
@@ -364,17 +364,17 @@ function isInet(address: AddressInfo | string | null): address is AddressInfo {
   return typeof address === "object" && address !== null;
 }
 
-/** Closes a server. One that was never opened, or twice, is no fault: teardown runs whatever happened. */
+/** Closes a server, also one that is not open. */
 export function closeServer(server: TcpServer): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-/** The address to listen on. Tests send packets to this machine alone: any other is a fault. */
+/** Asserts a loopback address: tests send packets to this machine alone. */
 export function toLoopback(host = "127.0.0.1"): string {
-  assert(host === "::1" || /^127(\.\d{1,3}){3}$/.test(host), `${host} is no loopback address`);
+  assert(host === "::1" || /^127(\.\d{1,3}){3}$/.test(host), `${host} is not a loopback address`);
   return host;
 }
 
 function ignoreResets(): void {
-  // Senders under test break connections off; that is theirs to explain, not the receiver's.
+  // Senders reset connections in tests.
 }

@@ -2,21 +2,19 @@ import assert from "node:assert/strict";
 
 import type { Envelope, ShownTask } from "./daemon.ts";
 
-/** An account's client of a daemon, wherever that runs. */
+/** An account's client of a daemon. */
 export interface TaskClient {
   /** A request with the account's key; `path` below the base URL. */
   call(path: string, init?: RequestInit): Promise<Response>;
-  /** Posts one task, that must be accepted, and answers its id; text goes out as it is. */
+  /** Posts one task, which must be accepted. Returns its id. */
   post(task: object | string): Promise<string>;
-  /** Cancels a task, which must have been possible. */
+  /** Cancels a task, which must succeed. */
   cancel(id: string): Promise<void>;
-  /** The task, as soon as it has ended. */
+  /** Returns the task when it has ended. */
   ended(id: string): Promise<ShownTask>;
-  /** The task as it is. */
   get(id: string): Promise<ShownTask>;
 }
 
-/** A client with the account's key. */
 export function taskClient({
   url,
   key,
@@ -32,7 +30,6 @@ export function taskClient({
   }
 
   async function one(response: Response): Promise<ShownTask> {
-    // The shape is the contract's; a test that reads a field that is not there fails by itself.
     const { tasks } = (await response.json()) as Envelope;
     const [task] = tasks;
     assert.ok(task !== undefined);

@@ -5,19 +5,19 @@ import type { TestContext } from "node:test";
 import { afterwards } from "./afterwards.ts";
 import { cleanEnvironment, SOURCES } from "./program.ts";
 
-/** A program on a terminal, which has one stream for all that it writes. */
+/** A program on a terminal. */
 export interface TerminalProgram {
-  /** All that the terminal has shown so far. */
+  /** The output so far. */
   readonly shown: string;
-  /** Settles when the text stands on the terminal; rejects when the program ends before. */
+  /** Resolves when the text is shown. Rejects if the program ends before. */
   shows(text: string): Promise<void>;
-  /** Types as a person does: `\n` is the Enter key, `\u0003` is Ctrl-C, `\u0004` Ctrl-D. */
+  /** Types text: `\n` is Enter, `\u0003` Ctrl-C, `\u0004` Ctrl-D. */
   type(text: string): void;
   /** The exit code, once it has ended. */
   readonly exit: Promise<number | null>;
 }
 
-/** Why nothing can be run on a terminal here, or false. */
+/** The reason to skip tests on a terminal, or false. */
 export function reasonToSkipTerminal(): string | false {
   const { status } = spawnSync("script", ["--version"]);
   if (status === 0) return false;
@@ -28,7 +28,7 @@ export function reasonToSkipTerminal(): string | false {
 const END_MS_MAX = 10_000;
 const NO_SCRIPT = "there is no 'script' of util-linux, which makes a terminal";
 
-/** Runs the real program on a terminal of its own, with these variables more; ended after the test. */
+/** Runs the real program on a terminal. It is ended after the test. */
 export function startOnTerminal(
   t: TestContext,
   args: readonly string[],
@@ -36,7 +36,7 @@ export function startOnTerminal(
 ): TerminalProgram {
   const line = [...SOURCES, ...args].map(quoted).join(" ");
   const options = ["--quiet", "--return", "--flush", "--command", line, "/dev/null"];
-  // Node takes the terminal of a build server for one without colours.
+  // With CI, Node.js writes no colours.
   const env = { ...cleanEnvironment(), CI: undefined, SHELL: "/bin/sh", TERM: "xterm", ...own };
   const child = spawn("script", options, { env, stdio: ["pipe", "pipe", "inherit"] });
   const looks = new Set<() => void>();
@@ -45,7 +45,7 @@ export function startOnTerminal(
   const lookAll = (): void => {
     for (const look of looks) look();
   };
-  // Nobody takes what is typed after the end.
+  // Input after the end is lost.
   child.stdin.on("error", () => {});
   child.stdout.setEncoding("utf8");
   child.stdout.on("data", (part: string) => {
@@ -61,7 +61,7 @@ export function startOnTerminal(
     });
   });
   afterwards(t, async () => {
-    // The program ends by the key; a daemon would outlive its terminal.
+    // Ctrl-C ends the program; a daemon would outlive its terminal.
     child.stdin.write("\u0003\u0003");
     const late = setTimeout(() => child.kill("SIGKILL"), END_MS_MAX);
     await exit;
@@ -75,7 +75,7 @@ export function startOnTerminal(
       new Promise((resolve, reject) => {
         const look = (): void => {
           if (shown.includes(text)) resolve();
-          else if (hasEnded) reject(new Error(`it ended without showing ${text}:\n${shown}`));
+          else if (hasEnded) reject(new Error(`the program ended without ${text}:\n${shown}`));
           else return;
           looks.delete(look);
         };

@@ -4,19 +4,19 @@ import type { TestContext } from "node:test";
 
 import { closeServer, listen, startReceiver, toLoopback, type Receiver } from "./receiver.ts";
 
-/** A listener that should never be reached. */
+/** A listener that must not be reached. */
 export interface Trap {
   readonly host: string;
   readonly port: number;
   /** Connections accepted so far. */
   readonly connections: number;
-  /** Resolves when the first bytes have come, for tests of what is accepted and never answered. */
+  /** Resolves at the first bytes. */
   readonly written: Promise<void>;
-  /** Resolves when a connection is closed by the other side: what it held is freed. */
+  /** Resolves when the client closes a connection. */
   readonly released: Promise<void>;
 }
 
-/** Listens on a loopback address, counts connections and answers none. It is closed after the test. */
+/** Listens on a loopback address and counts connections without responses. It is closed after the test. */
 export async function startTrap(
   t: TestContext,
   options: { readonly host?: string; readonly port?: number } = {},
@@ -29,7 +29,7 @@ export async function startTrap(
   const server = createServer((socket) => {
     connections += 1;
     sockets.add(socket);
-    // The other side breaks off when its time is up; that is its own to explain.
+    // The client resets after its time-out.
     socket.on("error", () => socket.destroy());
     socket.once("data", () => written.resolve());
     socket.once("close", () => released.resolve());
@@ -52,10 +52,7 @@ export async function startTrap(
 
 const TRIES_MAX = 20;
 
-/**
- * A receiver, and traps at the same port of other addresses. A port that is free at one address may be taken at another,
- * by whatever runs beside the test: then all of them move to another port.
- */
+/** A receiver, and traps at the same port of other addresses. A port in use makes all move to another. */
 export async function startAmongTraps(
   t: TestContext,
   { host, traps: hosts }: { readonly host?: string; readonly traps: readonly string[] },

@@ -1,25 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createFakeClock } from "./fake-clock.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const NOON = Date.UTC(2026, 0, 1, 12);
 
-test("a fake clock stands still until it is moved", () => {
+test("a virtual clock stands still until it is advanced", () => {
   const clock = createFakeClock({ now: NOON });
 
   assert.deepEqual([clock.now(), clock.monotonic()], [NOON, 0]);
 });
 
-test("advance fires timers by due time, equal ones in the order they were set", () => {
+test("advance fires timers by due time, equal ones in the order of creation", () => {
   const clock = createFakeClock({ now: NOON });
   const fired: string[] = [];
-  for (const [name, delayMs] of [
-    ["c", 20],
-    ["a", 10],
-    ["d", 20],
-    ["b", 15],
-  ] as const) {
+  for (const [name, delayMs] of Object.entries({ c: 20, a: 10, d: 20, b: 15 })) {
     clock.setTimer(delayMs, () => fired.push(`${name}@${clock.now() - NOON}`));
   }
 
@@ -30,7 +25,7 @@ test("advance fires timers by due time, equal ones in the order they were set", 
   assert.equal(clock.now(), NOON + 20);
 });
 
-test("advance fires timers that are set by timers and fall due within the span", () => {
+test("advance fires timers that other timers create within the span", () => {
   const clock = createFakeClock({ now: NOON });
   const fired: number[] = [];
   const tick = (): void => {
@@ -45,7 +40,7 @@ test("advance fires timers that are set by timers and fall due within the span",
   assert.deepEqual(clock.pending(), [5]);
 });
 
-test("jump moves time first and then fires what is due, in order, at the new time", () => {
+test("jump moves the time first and then fires the due timers in order", () => {
   const clock = createFakeClock({ now: NOON });
   const fired: string[] = [];
   clock.setTimer(20, () => fired.push(`late@${clock.now() - NOON}`));
@@ -61,7 +56,7 @@ test("jump moves time first and then fires what is due, in order, at the new tim
   assert.deepEqual(clock.pending(), [1]);
 });
 
-test("step sets the wall clock and leaves timers and monotonic time alone", () => {
+test("step sets the wall clock alone", () => {
   const clock = createFakeClock({ now: NOON });
   clock.setTimer(10, () => {});
 
@@ -71,7 +66,7 @@ test("step sets the wall clock and leaves timers and monotonic time alone", () =
   assert.deepEqual(clock.pending(), [10]);
 });
 
-test("a timer never fires inside the call that sets it, not even without a delay", () => {
+test("a timer does not fire inside the call that creates it", () => {
   const clock = createFakeClock({ now: NOON });
   let fired = 0;
 
@@ -81,7 +76,7 @@ test("a timer never fires inside the call that sets it, not even without a delay
   assert.equal(fired, 1);
 });
 
-test("a cancelled timer does not fire, even when a timer of the same moment cancels it", () => {
+test("a cancelled timer does not fire, also if a timer of the same time cancels it", () => {
   const clock = createFakeClock({ now: NOON });
   const fired: string[] = [];
   clock.setTimer(10, () => {
@@ -96,7 +91,7 @@ test("a cancelled timer does not fire, even when a timer of the same moment canc
   assert.deepEqual(clock.pending(), []);
 });
 
-test("whenPending resolves once that many timers wait", async () => {
+test("whenPending resolves at that number of timers", async () => {
   const clock = createFakeClock({ now: NOON });
   const two = clock.whenPending(2);
 
@@ -107,7 +102,7 @@ test("whenPending resolves once that many timers wait", async () => {
   await clock.whenPending(1);
 });
 
-test("time does not pass backwards", () => {
+test("the clock does not move backwards", () => {
   const clock = createFakeClock({ now: NOON });
 
   assert.throws(() => clock.advance(-1), RangeError);
