@@ -5,15 +5,12 @@ import { type BodyOf, INPUTS, type OperationKey, type QueryOf } from "../../src/
 import { StatusError } from "../../src/domain/status.ts";
 import { parseFields, parseQuery } from "../../src/http/inputs.ts";
 
-/**
- * What compiles as a request is what the parser takes, for both come from one declaration. The compiler judges the
- * types.
- */
+// The types and the parser of a request come from one declaration. The compiler checks the types.
 
 const SINCE = "2026-01-31T09:00:00.000Z";
 const ORDER = INPUTS["POST /v1/redeliveries"].body;
 
-/** A body as it arrives: what is undefined is not there. */
+/** A body as it arrives, without undefined fields. */
 function sent(body: object): unknown {
   return JSON.parse(JSON.stringify(body));
 }
@@ -25,14 +22,14 @@ function written(query: object): URLSearchParams {
   );
 }
 
-test("a body that misses a field, or has a wrong or an unknown one, neither compiles nor is taken", () => {
+test("a body with a missing, wrong or unknown field does not compile and is refused", () => {
   // @ts-expect-error `since` must be given.
   const missing: BodyOf<"POST /v1/redeliveries"> = { host: "hooks.example.com" };
   // @ts-expect-error A number is not written as text.
   const wrong: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, per_second: "20" };
-  // @ts-expect-error There is no such state.
+  // @ts-expect-error An unknown state.
   const word: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, states: ["lost"] };
-  // @ts-expect-error There is no such field.
+  // @ts-expect-error An unknown field.
   const unknown: BodyOf<"POST /v1/redeliveries"> = { since: SINCE, hosts: "hooks.example.com" };
 
   for (const body of [missing, wrong, word, unknown]) {
@@ -40,7 +37,7 @@ test("a body that misses a field, or has a wrong or an unknown one, neither comp
   }
 });
 
-test("a field that may be absent may be left out, undefined or null in a body that compiles", () => {
+test("an optional field may be absent, undefined or null", () => {
   const bodies: readonly BodyOf<"POST /v1/redeliveries">[] = [
     { since: SINCE },
     { since: SINCE, host: undefined, per_second: undefined },
@@ -56,7 +53,7 @@ test("a field that may be absent may be left out, undefined or null in a body th
   }
 });
 
-test("a body may be left out where that compiles, and nowhere else", () => {
+test("an optional body may be absent", () => {
   const label: BodyOf<"POST /v1/appendix/keys"> = undefined;
   const none: BodyOf<"GET /v1/tasks"> = undefined;
   // @ts-expect-error An empty filter is written as `{}`.
@@ -67,7 +64,7 @@ test("a body may be left out where that compiles, and nowhere else", () => {
   assert(!("isBodyOptional" in INPUTS["POST /v1/tasks/cancel"]));
 });
 
-test("what an operation does not take does not compile", () => {
+test("a body or query of an operation without one does not compile", () => {
   // @ts-expect-error It takes no body.
   const body: BodyOf<"GET /v1/stats/overview"> = {};
   // @ts-expect-error It takes no query.
@@ -83,11 +80,11 @@ test("what an operation does not take does not compile", () => {
   assert(!("GET /v1/stats/overview" in INPUTS), JSON.stringify(body));
 });
 
-test("a query has the words and numbers of its rules, and no other parameter", () => {
+test("a query has the values of its rules and no other parameter", () => {
   const requests = INPUTS["GET /v1/operator/access_requests"].query;
-  // @ts-expect-error There is no such word.
+  // @ts-expect-error An unknown word.
   const word: QueryOf<"GET /v1/operator/access_requests"> = { which: "denied" };
-  // @ts-expect-error There is no such parameter.
+  // @ts-expect-error An unknown parameter.
   const unknown: QueryOf<"GET /v1/operator/access_requests"> = { wich: "all" };
   const fine: QueryOf<"GET /v1/tasks/search"> = { limit: 20, q: "state:queued" };
 
@@ -109,7 +106,7 @@ type AnyWritten = {
   [Key in TypedKey]: Members<BodyOf<Key>> | Members<QueryOf<Key>>;
 }[TypedKey];
 
-test("no field and no parameter of any operation is of an unknown type", () => {
+test("every field and parameter has a known type", () => {
   const isTyped: unknown extends AnyWritten ? false : true = true;
 
   assert.equal(isTyped, true);

@@ -217,7 +217,6 @@ async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {
     await page.getByText(/There is (nothing|no)/).waitFor();
     await assertOurs(page);
   }
-  // There is no such task.
   forgive(opened, /status of 404/);
 }
 
@@ -252,6 +251,5 @@ async function showsAccessRequests(t: TestContext, daemon: TestDaemon): Promise<
     await page.getByRole("heading", { level: 1 }).waitFor();
     await assertOurs(page);
   }
-  // There is no account of that name.
   forgive(opened, /status of 404/);
 }

@@ -39,7 +39,7 @@ const QUEUED: Task = {
   ...{ runs: 0, dataText: "{}", inputText: "null", resultText: null },
 };
 
-// Byte for byte: receivers verify a signature of these bodies.
+// Receivers verify signatures of these bytes.
 test("a completed task has exactly these bytes", () => {
   assert.equal(
     taskEnvelope(COMPLETED),

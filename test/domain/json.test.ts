@@ -322,7 +322,7 @@ test("a name with escapes is decoded, also after a similar document", () => {
   assert.equal(roundTrip(String.raw`{"a":1,"b":2,"\u0061":3}`), '{"a":3,"b":2}');
 });
 
-describe("the parser returns the same as the reference", () => {
+describe("the parser agrees with the reference", () => {
   const space = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 2 });
   const escape = fc.constantFrom(
     ...["\\n", '\\"', "\\\\", "\\/", "\\u0041", "\\ud83d", "\\u0000", "\\ude00", "\u2028"],

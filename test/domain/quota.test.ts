@@ -48,7 +48,7 @@ test("one more is allowed until the maximum", () => {
   assert(!hasRoomBeside(21, 20));
 });
 
-test("an account's own limits replace the configured limits, and 0 is no limit", () => {
+test("an account's own limits replace the configured limits, and 0 disables a limit", () => {
   const standard = { bytes: 1, openTasks: 2, requestsPerMinute: 3, tasksPerMinute: 4 };
   const own = { bytes: 0, openTasks: null, requestsPerMinute: 9, tasksPerMinute: null };
 

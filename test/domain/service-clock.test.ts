@@ -157,7 +157,7 @@ test("a process stopped between two readings reports no step", () => {
   assert.deepEqual(steps, []);
 });
 
-test("durations and timers are those of the wrapped clock", () => {
+test("durations and timers come from the wrapped clock", () => {
   const clock = createFakeClock({ now: NOW });
   const watch = new ClockWatch(clock);
   let fired = 0;

@@ -24,13 +24,13 @@ export function deliveryFilter(overrides: Partial<DeliveryFilter> = {}): Deliver
   };
 }
 
-/** An order for everything that has ended by {@link ORDERED_AT}. */
+/** A bulk redelivery of everything that ended before {@link ORDERED_AT}. */
 export function newOrder(overrides: Partial<NewRedeliveryOrder> = {}): NewRedeliveryOrder {
   const filter = deliveryFilter();
   return { id: newTaskId(), filter, perSecond: 10, createdAt: ORDERED_AT, ...overrides };
 }
 
-/** Keeps an order, however many are open. */
+/** Stores a bulk redelivery without a limit of open ones. */
 export async function placeOrder(
   store: Pick<Store, "orderRedelivery">,
   order: NewRedeliveryOrder,
@@ -43,17 +43,16 @@ export async function placeOrder(
 /** The default end of seeded deliveries. */
 export const ENDED_AT = T0 + 2000;
 
-/** Later than what is seeded. */
+/** Later than all seeded times. */
 export const ORDERED_AT = T0 + 5000;
 
-/** How seeded deliveries ended. */
 export interface SeededEnd {
   readonly state?: "delivered" | "given_up" | "refused";
   readonly result?: Partial<AttemptResult>;
   readonly endedAt?: number;
 }
 
-/** Makes a finished task with a postback for each host, all due at T0 + 1000. */
+/** Creates a finished task with a postback for each host, all due at T0 + 1000. */
 export async function seedDue(
   store: Store,
   accountId: number,
@@ -66,7 +65,7 @@ export async function seedDue(
   return tasks;
 }
 
-/** As {@link seedDue}; and the one attempt of each has ended, as the last. */
+/** As {@link seedDue}, with the only attempt of each ended. */
 export async function seedEnded(
   store: Store,
   accountId: number,
@@ -77,7 +76,7 @@ export async function seedEnded(
   return tasks;
 }
 
-/** Sends what is due on these hosts at `now`, and ends it. */
+/** Ends the attempts that are due on these hosts at `now`. */
 export async function endDue(
   store: Store,
   hosts: readonly string[],

@@ -23,7 +23,7 @@ interface DnsRecord {
   readonly ttl?: number;
 }
 
-/** Answers for one name. A list has one answer for each question and repeats the last. */
+/** The replies for one name. A list has one answer for each question and repeats the last. */
 export type DnsScript = { readonly [type in DnsType]?: DnsAnswer | readonly DnsAnswer[] };
 
 interface DnsQuestion {

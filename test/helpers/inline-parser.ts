@@ -1,6 +1,6 @@
 import type { Offload, WorkTable } from "../../src/domain/json/json.ts";
 
-/** Does all work at once, where it is asked for. */
+/** Parses immediately, in the calling thread. */
 export function inlineOffload<Table extends WorkTable>(table: Table): Offload<Table> {
   return {
     // The table's own function for this name, which takes what was given for it.

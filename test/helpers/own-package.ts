@@ -1,9 +1,6 @@
 import { registerHooks } from "node:module";
 
-/**
- * For `node --import`: `postbackd` is the sources, as it is for the type checker. What package.json
- * names is there only after a build, and of the sources as they were then.
- */
+/** For `node --import`: resolves `postbackd` to the sources instead of the last build. */
 const SOURCES: Readonly<Record<string, string>> = {
   postbackd: new URL("../../src/index.ts", import.meta.url).href,
   "postbackd/worker": new URL("../../src/worker.ts", import.meta.url).href,
@@ -11,7 +8,7 @@ const SOURCES: Readonly<Record<string, string>> = {
 
 const ASSETS = new URL("../../src/assets.ts", import.meta.url).href;
 
-/** Stands in for the sources' assets where the bundle has been made whose threads it names. */
+/** Replaces the sources' assets by the threads of the bundle. */
 const TEST_ASSETS = new URL("../../scripts/test-assets.ts", import.meta.url).href;
 
 const isBundled = process.env["POSTBACKD_TEST_PROGRAM"] !== undefined;

@@ -8,11 +8,11 @@ export const LARGE_TABLES: ReadonlySet<string> = new Set([
   ...["task_counts", "host_counts", "traffic", "host_traffic", "host_failures"],
 ]);
 
-// A prime: whatever the tasks of an account have in common, it is not their number.
+// A prime, so that an account's tasks share no other property by number.
 const ACCOUNTS = 997;
 const TASKS = 30_000;
 
-// Of three tasks one has not ended; every third of these waits, every fifth runs, one in ten at a worker.
+// A third of the tasks is open. Of the open tasks a third is queued, a fifth runs, and a tenth has a lease.
 const FILLING = [
   `INSERT INTO accounts (login, webhook_secret, created_at) SELECT 'a' || i, 's', 0 FROM generate_series(1, ${ACCOUNTS}) AS i`,
   `INSERT INTO nodes (name, version, schema_min, schema_max, joined_at, expires_at) VALUES ('n', '0', 1, 1, 0, 0)`,

@@ -32,7 +32,7 @@ export async function openNode(
   return store;
 }
 
-/** As {@link openNode}, but it beats by {@link QUICK_BEAT_MS}. */
+/** As {@link openNode}, with heartbeats by {@link QUICK_BEAT_MS}. */
 export function openQuickNode(
   t: TestContext,
   url: string,
@@ -41,10 +41,7 @@ export function openQuickNode(
   return openNode(t, url, { beatMs: QUICK_BEAT_MS, ...options });
 }
 
-/**
- * As {@link openNode}, but it waits for rows, and its clients for it, as long as any test: for one that holds rows, and
- * may stand still on a busy machine while it does.
- */
+/** As {@link openNode}, with time-outs longer than any test, for tests that lock rows. */
 export function openPatientNode(
   t: TestContext,
   url: string,
@@ -53,7 +50,7 @@ export function openPatientNode(
   return openNode(t, url, { beatMs: 60_000, lockMs: 60_000, ...options });
 }
 
-/** Settles once it is so. */
+/** Resolves when the condition is met. */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,

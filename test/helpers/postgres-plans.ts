@@ -8,7 +8,7 @@ import { parseServerAddress } from "../../src/store/postgres/machine/server-addr
 
 const DEADLINE_MS = 60_000;
 
-/** What is read here of a step of a plan, as the server names it. */
+/** The fields of a step of a plan that tests read. */
 export interface PlanStep {
   readonly "Node Type": string;
   readonly "Plan Rows": number;
@@ -33,7 +33,7 @@ const planStep: z.ZodType<PlanStep> = z.lazy(() =>
 
 const plans = z.tuple([z.object({ Plan: planStep })]);
 
-/** Asks for plans of statements as nodes have them, one for each whatever its values are; these are written as in SQL. */
+/** Explains statements as nodes prepare them: one plan for all values. */
 export class Planner {
   readonly #connection: Connection;
   #statements = 0;
@@ -51,13 +51,13 @@ export class Planner {
     return new Planner(connection);
   }
 
-  /** The plan as people read it. */
+  /** The plan as text. */
   async text(statement: string, values: string): Promise<string> {
     const lines = await this.#explain(statement, `EXECUTE @ ${values}`);
     return lines.join("\n");
   }
 
-  /** The plan's last step, with those before it below; with NULL for each value. */
+  /** The last step of the plan, with NULL for each value. */
   async tree(statement: string): Promise<PlanStep> {
     const numbers = [...statement.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n));
     const nulls = Array.from({ length: Math.max(0, ...numbers) }, () => "NULL").join(", ");

@@ -1,7 +1,7 @@
 import { until } from "../../scripts/kit/until.ts";
 import { isRunning, readProcess } from "../../src/run/processes.ts";
 
-/** True while a process of this number runs; one that has ended and waits for its parent to notice does not. */
+/** Returns whether a process runs. A zombie does not run. */
 export function isThere(pid: number): boolean {
   const entry = readProcess(pid);
   return entry !== null && isRunning(entry);
@@ -9,7 +9,7 @@ export function isThere(pid: number): boolean {
 
 const GONE_MS_MAX = 10_000;
 
-/** Settles when none of them is there. A process that has ended is, until its parent, or who took it over, has heard so. */
+/** Resolves when none of the processes exists, also not as a zombie. */
 export async function untilGone(pids: readonly number[]): Promise<void> {
   const fault = (): string => `still there: ${pids.filter(isThere).join(", ")}`;
   await until(() => !pids.some(isThere), { msMax: GONE_MS_MAX, fault });

@@ -364,7 +364,7 @@ function isInet(address: AddressInfo | string | null): address is AddressInfo {
   return typeof address === "object" && address !== null;
 }
 
-/** Closes a server, also one that is not open. */
+/** Closes a server, open or not. */
 export function closeServer(server: TcpServer): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
