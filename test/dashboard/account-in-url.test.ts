@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { TestDaemon } from "../helpers/daemon.ts";
-import { openPage, signIn } from "./browser.ts";
+import { openPage } from "./browser.ts";
 import { forgive, goTo, signInAsOperator, takeSteps } from "./visit.ts";
 
 const STRANGE = ["日本", "a\nb\u0000", " tester ", "%74ester", "\ud800"];
@@ -10,7 +10,6 @@ const STRANGE = ["日本", "a\nb\u0000", " tester ", "%74ester", "\ud800"];
 test("an account in the URL", (t) =>
   takeSteps(t, {
     "that cannot exist is reported to the operator": isReported,
-    "has no effect for an account": hasNoEffect,
   }));
 
 async function isReported(t: TestContext, daemon: TestDaemon): Promise<void> {
@@ -27,16 +26,4 @@ async function isReported(t: TestContext, daemon: TestDaemon): Promise<void> {
   await page.goto(`${daemon.url}/dashboard/tasks?account=tester`);
   await goTo(page, "Overview");
   assert.deepEqual(opened.complaints, []);
-}
-
-async function hasNoEffect(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const { page, complaints } = await openPage(t, daemon.url);
-  await signIn(page, daemon.account);
-  for (const login of STRANGE) {
-    const query = new URLSearchParams({ account: login }).toString();
-    await page.goto(`${daemon.url}/dashboard/tasks?${query}`);
-    await page.getByRole("heading", { level: 1, name: "Tasks" }).waitFor();
-    assert.equal(await page.getByText("does not answer").count(), 0);
-  }
-  assert.deepEqual(complaints, []);
 }

@@ -28,17 +28,34 @@ test("a normal daemon has neither inbox nor clock, and loads no script for them"
   );
 });
 
-test("a received message is shown as text", async (t) => {
-  const visit = await visitDev(t);
-  if (visit === null) return;
-  const { dev, page } = visit;
-  await fetch(`${dev.ready.url}/inbox/shop?q=${encodeURIComponent(HOSTILE)}`, {
+interface Visit {
+  readonly dev: DevClient;
+  readonly page: Page;
+}
+
+test("the dashboard of postbackd dev", async (t) => {
+  if (!hasBrowser(t)) return;
+  const dev = await startDevProgram(t);
+  const steps = {
+    "a received message is shown as text": showsText,
+    "a webhook appears with its verdict, its explanation and its task": showsWebhook,
+    "a new task has an inbox or a URL as target, and starts by the virtual clock": postsTask,
+    "an inbox sends the responses of the form, refuses invalid ones, and is emptied": setsResponses,
+    "the clock is advanced by buttons that list the events, and ends no session": advancesClock,
+  };
+  for (const [name, step] of Object.entries(steps)) {
+    await t.test(name, async (part) => step({ dev, page: await visitDev(part, dev) }));
+  }
+});
+
+async function showsText({ dev, page }: Visit): Promise<void> {
+  await fetch(`${dev.ready.url}/inbox/hostile?q=${encodeURIComponent(HOSTILE)}`, {
     method: "POST",
     headers: { "x-evil": HOSTILE },
     body: JSON.stringify({ [HOSTILE]: HOSTILE }),
   });
   await goTo(page, "Inbox");
-  await page.getByRole("link", { name: "shop" }).click();
+  await page.getByRole("link", { name: "hostile" }).click();
   await page.getByText("#1").click();
   await page.getByText("The message has no X-Signature.").waitFor();
 
@@ -46,12 +63,9 @@ test("a received message is shown as text", async (t) => {
   await page.getByRole("button", { name: "Raw" }).click();
   assert.equal(await page.evaluate("globalThis.isTaken"), undefined);
   assert.deepEqual(await accessProblems(page), []);
-});
+}
 
-test("a webhook appears with its verdict, its explanation and its task", async (t) => {
-  const visit = await visitDev(t);
-  if (visit === null) return;
-  const { dev, page } = visit;
+async function showsWebhook({ dev, page }: Visit): Promise<void> {
   await page.goto(`${dev.ready.url}/dashboard/inbox/${dev.ready.account}`);
   await page.getByText("No messages").waitFor();
   const [id = ""] = await dev.post({ postback_url: dev.ready.inbox_url });
@@ -60,12 +74,9 @@ test("a webhook appears with its verdict, its explanation and its task", async (
 
   await page.getByRole("link", { name: `Task ${id}` }).click();
   await page.getByRole("heading", { level: 1 }).filter({ hasText: id }).waitFor();
-});
+}
 
-test("a new task has an inbox or a URL as target, and starts by the virtual clock", async (t) => {
-  const visit = await visitDev(t);
-  if (visit === null) return;
-  const { dev, page } = visit;
+async function postsTask({ dev, page }: Visit): Promise<void> {
   await goTo(page, "Tasks");
   await page.getByRole("button", { name: "New task…" }).click();
   const dialog = page.getByRole("dialog", { name: "New task" });
@@ -73,7 +84,7 @@ test("a new task has an inbox or a URL as target, and starts by the virtual cloc
   const target = (of: string) => dialog.getByRole("group", { name: `Where the ${of} goes` });
   await target("postback").getByRole("button", { name: "Inbox" }).click();
   assert.equal(await dialog.getByLabel("Postback inbox").inputValue(), "dev");
-  await dialog.getByLabel("Postback inbox").fill("shop");
+  await dialog.getByLabel("Postback inbox").fill("orders");
   await target("pingback").getByRole("button", { name: "Inbox" }).click();
   await target("pingback").getByRole("button", { name: "URL" }).click();
   assert.equal(await dialog.getByLabel("Pingback URL").inputValue(), "");
@@ -95,19 +106,16 @@ test("a new task has an inbox or a URL as target, and starts by the virtual cloc
   const { next } = await dev.ask("GET /dev/clock");
   assert.partialDeepStrictEqual(next, [{ at: startAt.toISOString(), what: "task_start" }]);
   await dev.ask("POST /dev/clock/advance", { to: startAt.toISOString() });
-  const messages = await dev.look("shop");
+  const messages = await dev.look("orders");
   assert.partialDeepStrictEqual(messages, [{ task_id: id, kind: "postback" }]);
   assert.partialDeepStrictEqual(JSON.parse(messages[0]?.body ?? ""), {
-    tasks: [{ data: { priority: 7, postback_url: `${dev.ready.url}/inbox/shop` } }],
+    tasks: [{ data: { priority: 7, postback_url: `${dev.ready.url}/inbox/orders` } }],
   });
   const pings = await dev.look("pings");
   assert.partialDeepStrictEqual(pings, [{ url: `/inbox/pings/${id}`, kind: "pingback" }]);
-});
+}
 
-test("an inbox sends the responses of the form, refuses invalid ones, and is emptied", async (t) => {
-  const visit = await visitDev(t);
-  if (visit === null) return;
-  const { dev, page } = visit;
+async function setsResponses({ dev, page }: Visit): Promise<void> {
   await page.goto(`${dev.ready.url}/dashboard/inbox/shop`);
   await page.getByLabel("Next, one by one").fill("never");
   await page.getByRole("button", { name: "Set" }).click();
@@ -125,12 +133,9 @@ test("an inbox sends the responses of the form, refuses invalid ones, and is emp
   await page.getByRole("button", { name: "Empty it" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Empty it" }).click();
   await page.getByText("No messages").waitFor();
-});
+}
 
-test("the clock is advanced by buttons that list the events, and ends no session", async (t) => {
-  const visit = await visitDev(t);
-  if (visit === null) return;
-  const { dev, page } = visit;
+async function advancesClock({ dev, page }: Visit): Promise<void> {
   const clock = page.getByRole("region", { name: "Clock" });
   await dev.ask(`PUT /dev/inbox/${dev.ready.account}/answers`, { then: 500 });
   await dev.post({ postback_url: dev.ready.inbox_url });
@@ -152,18 +157,12 @@ test("the clock is advanced by buttons that list the events, and ends no session
   await page.waitForResponse((response) => response.url().endsWith("/stats/overview"));
   await page.reload();
   await page.getByRole("heading", { name: "Overview" }).waitFor();
-});
+}
 
-/** Opens the dashboard of `postbackd dev` by its address. Null without a browser. */
-async function visitDev(t: TestContext): Promise<{ dev: DevClient; page: Page } | null> {
-  if (!hasBrowser(t)) return null;
-  let close = (): Promise<void> => Promise.resolve();
-  // Hooks run in order: the page closes before the daemon.
-  t.after(() => close());
-  const dev = await startDevProgram(t);
-  const { page, context } = await openPage(t, dev.ready.url);
-  close = () => context.close();
+/** Opens the dashboard of `postbackd dev` by its address. */
+async function visitDev(t: TestContext, dev: DevClient): Promise<Page> {
+  const { page } = await openPage(t, dev.ready.url);
   await page.goto(`${dev.ready.url}/dashboard/`);
   await page.getByRole("region", { name: "Clock" }).waitFor();
-  return { dev, page };
+  return page;
 }
