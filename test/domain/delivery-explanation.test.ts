@@ -151,22 +151,16 @@ test("a task without a delivery is explained by its URLs, its state or its refus
 
 test("a duration is written in its two largest units", () => {
   const cases = [
-    ...([
-      [-1, "0 ms"],
-      [0.24, "0.2 ms"],
-      [999, "999 ms"],
-      [9990, "9.9 s"],
-    ] as const),
-    ...([
-      [59_999, "59.9 s"],
-      [60_000, "1 min"],
-      [243_000, "4 min 3 s"],
-    ] as const),
-    ...([
-      [7_500_000, "2 h 5 min"],
-      [86_400_000 * 3 + 1, "3 d"],
-    ] as const),
-  ];
+    [-1, "0 ms"],
+    [0.24, "0.2 ms"],
+    [999, "999 ms"],
+    [9990, "9.9 s"],
+    [59_999, "59.9 s"],
+    [60_000, "1 min"],
+    [243_000, "4 min 3 s"],
+    [7_500_000, "2 h 5 min"],
+    [86_400_000 * 3 + 1, "3 d"],
+  ] as const;
   for (const [ms, text] of cases) assert.equal(durationText(ms), text);
 });
 
