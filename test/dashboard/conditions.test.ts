@@ -91,7 +91,7 @@ async function namesRestarts(t: TestContext, daemon: TestDaemon): Promise<void> 
 
   daemon.daemon.reload(testConfig(daemon.folder, { toml: "retention_days = 7\n" }));
 
-  await settings.getByText("count after a restart: retention_days").waitFor();
+  await settings.getByText(/restart.*: retention_days/).waitFor();
   await row.getByText("30", { exact: true }).waitFor();
   assert.deepEqual(await accessProblems(page), []);
 }
