@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { Page } from "playwright-core";
 
+import { until } from "../../scripts/kit/until.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { signInOperator } from "../http/operator-requests.ts";
@@ -135,6 +136,12 @@ async function showsPaused(t: TestContext, daemon: TestDaemon): Promise<void> {
   assert.doesNotMatch((await row.textContent()) ?? "", /retrying|in \d+:\d\d|due now/);
   await goTo(page, "Hosts");
   await row.getByText("paused", { exact: true }).waitFor();
+  // The daemon computes the overview again after a second.
+  const isShown = async () => {
+    const overview = await daemon.call("/v1/stats/overview");
+    return (await overview.text()).includes("paused");
+  };
+  await until(isShown, { msMax: 5000, fault: () => "the overview has no pause" });
   await goTo(page, "Overview");
   await page.getByRole("listitem").filter({ hasText: "127.0.0.9" }).getByText("paused").waitFor();
   await operator.post("/delivery_pauses/resume", { host: "127.0.0.9" });
