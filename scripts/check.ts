@@ -57,11 +57,12 @@ const STEPS: Readonly<Record<string, Step>> = {
   format: { title: "format (oxfmt)", commands: () => [[...OXFMT, "--check", ...FOLDERS]] },
   rewrite: { title: "rewrite to the format (oxfmt)", commands: () => [[...OXFMT, ...FOLDERS]] },
   lint: {
-    title: "lint (oxlint with types, size of rooms, reference pages)",
+    title: "lint (oxlint with types, size of rooms, reference pages, prose)",
     commands: () => [
       [...OXLINT, "--report-unused-disable-directives", ...FOLDERS],
       ["--import", "tsx", "scripts/rooms.ts"],
       ["--import", "tsx", "scripts/reference.ts", "--check"],
+      ["--import", "tsx", "scripts/prose.ts"],
     ],
   },
   types: {

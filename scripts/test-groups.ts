@@ -19,7 +19,6 @@ const FULL = [
   "docs/operating",
   "package",
   "peers",
-  "postgres",
   "receivers",
   "runtimes",
   "systemd",
@@ -31,7 +30,7 @@ const CONFORMANCE = "store/postgres";
 const NIGHTLY = ["store/sqlite-inline"];
 
 // Tests of one room in one process. The others start the program or a daemon, or wait in real time.
-const QUICK = ["net", "parser", "runners", "scripts", "store"];
+const QUICK = ["parser", "scripts", "store"];
 
 // A file of another level has cases that need PostgreSQL, a terminal or another optional program: without it they are
 // skipped, so the file also belongs to the full level.
@@ -183,7 +182,6 @@ const PURE = [
   "soak/duplicates",
   "soak/ending-judge",
   "soak/lease-judge",
-  "soak/lease-ledger",
   "soak/ledger",
   "store/loop",
   "store/retry",
