@@ -129,7 +129,7 @@ const WRONG: readonly (readonly [word: RegExp, Partial<ClientSettings>])[] = [
   [/url/, { url: "ftp://daemon.example" }],
   [/url .* user/, { url: "https://user:secret@daemon.example" }],
   [/url/, { url: "https://daemon.example/?key=secret" }],
-  [/no key/, { key: "" }],
+  [/No key/, { key: "" }],
   [/key .*white space/, { key: `${KEY}\n` }],
   [/retries/, { retries: -1 }],
 ];
