@@ -10,7 +10,7 @@ import { sqliteVersion } from "../src/store/sqlite/machine/connection.ts";
 import { type Platform, ROOT, version } from "./manifest.ts";
 import { MAIN_PROGRAM, type ProgramAssets } from "./program-assets.ts";
 
-// `require` evaluates only what it names. What is recorded is compiled when the executable is made.
+// `require` evaluates only what it names. Recorded functions are compiled when the executable is made.
 const MAIN_ENTRY = `
   if (start.isRecorded) {
     require("./cli/start.ts");
@@ -131,7 +131,7 @@ export function assetsFrom(file: string): Plugin {
     setup(setup) {
       const filter = /^\.{1,2}\/(?:.*\/)?assets\.ts$/;
       setup.onResolve({ filter }, ({ path, resolveDir, importer }) => {
-        // What stands in for them may take some of them itself.
+        // Their replacement may import some of them itself.
         const isReplaced = join(resolveDir, path) === assets && importer !== packaged;
         return isReplaced ? { path: packaged } : undefined;
       });

@@ -21,10 +21,10 @@ const TEST_TIMEOUT_MS = 300_000;
 // the run, and the runner's own choice would be one.
 const CONCURRENCY = "--test-concurrency=3";
 
-// Node keeps its compiled sources here: a process that compiles them anew spends most of its time on that.
+// Node keeps its compiled sources here: without them a process spends most of its time compiling.
 const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "compiled");
 
-// What tests start as processes and as threads, made once for all of them.
+// The program that tests start as processes and threads, built once for all tests.
 const TEST_PROGRAM = join(ROOT, "node_modules", ".cache", "program", "main.cjs");
 
 const TIMEOUT = `--test-timeout=${TEST_TIMEOUT_MS}`;
@@ -42,9 +42,9 @@ interface Step {
   readonly title: string;
   /** Run in order, up to the first that fails. */
   readonly commands: () => readonly Command[];
-  /** Its output is what one came for; of the others only that of a failure is shown. */
+  /** Its output is always shown; of other steps only the output of a failure. */
   readonly isShown?: boolean;
-  /** It runs with the URL of a PostgreSQL server, where there is one to start; `needed`: else it does not run. */
+  /** It runs with the URL of a PostgreSQL server, if one can be started; with `needed` it does not run without one. */
   readonly postgres?: "used" | "needed";
   /** Beside the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
@@ -115,7 +115,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   mutants: longRun("scripts/mutate.ts"),
 };
 
-/** What a name on the command line stands for, beside a step of that name. */
+/** The steps of a level, by its name on the command line. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {
   check: ["format", "lint", "types", "dashboard", "quick"],
   test: ["format", "lint", "types", "dashboard", "build", "test"],

@@ -21,7 +21,7 @@ const OUTPUT = join(ROOT, "dist", "dashboard.json");
  */
 const BYTES_MAX = { script: 155_000, operator: 32_000, dev: 12_000, style: 25_000 };
 
-// The oldest browsers that know light-dark() and nested styles: those of spring 2024.
+// The oldest browsers that support light-dark() and nested styles, of spring 2024.
 const TARGETS = ["chrome123", "firefox121", "safari17.5"];
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -40,9 +40,10 @@ const { outputFiles = [], metafile } = await buildSound({
   entryPoints: { app: join(SOURCE, "main.tsx"), style: join(SOURCE, "style", "index.css") },
   outdir: "/",
   bundle: true,
-  // What is imported by `import()` is a script of its own, and what it shares with the first is one that both load.
+  // A module that is imported by `import()` becomes its own script, and modules shared with the first script become one
+  // that both load.
   splitting: true,
-  // Browsers keep a file for good, by its name.
+  // Browsers cache a file permanently, by its name.
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
   write: false,
@@ -57,7 +58,7 @@ const { outputFiles = [], metafile } = await buildSound({
   jsxFragment: "Fragment",
   inject: [join(SOURCE, "jsx.ts")],
   legalComments: "eof",
-  // Not those of the folders, which say another way for JSX: to the compiler both are the same.
+  // Not the settings of the folders, which set another way for JSX: to the compiler both are the same.
   tsconfigRaw: {},
 });
 

@@ -38,7 +38,7 @@ const FLAGS = [
   "--no-parallel-scavenge",
   // One thread is enough for what is left to them: marking and compiling.
   "--v8-pool-size=1",
-  // The heap doubles before it is collected as a whole. Left alone it grows to four times what lives in it: 30 MB more.
+  // The heap doubles before it is collected entirely. Left alone it grows to four times what lives in it: 30 MB more.
   "--heap-growing-percent=100",
   // Otherwise SIGUSR1 would open Node's debugger to every user of the machine.
   "--disable-sigusr1",
@@ -78,11 +78,11 @@ interface Work {
 }
 
 function recordCache({ source, cache }: ProgramAssets, { work, platform }: Work): void {
-  // What another processor's V8 makes is not taken.
+  // Code that V8 compiled for another processor is not accepted.
   if (platform !== hostPlatform()) return writeFileSync(join(work, cache), "");
   const recorder = join(ROOT, "scripts", "record-program.ts");
-  // The seed is none of the flags that V8 compares. With it, and without a loader and an environment, the same program
-  // gives the same bytes.
+  // The seed is not one of the flags that V8 compares. With it, and without a loader and an environment, the same
+  // program gives the same bytes.
   const flags = [...FLAGS, "--random-seed=1"];
   runNode([...flags, recorder, source, cache], work);
 }

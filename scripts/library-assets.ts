@@ -21,8 +21,8 @@ export const commandHost: readonly [string, ...string[]] = [
 /** A service needs one file that users cannot change; a folder of node_modules is not such a file. */
 export const executable: string | null = null;
 
-// What the program was started with is for the program: `--input-type=module` ends a thread at its first line, and a
-// hook of `--import` would run in each of them.
+// Node options of the program are only for the program: `--input-type=module` ends a thread at its first line, and a
+// hook of `--import` would run in each thread.
 export const threadOptions: ThreadOptions = { execArgv: [], env: {} };
 
 /** SQLite's addon is a file of the package, where better-sqlite3 looks for it: `prebuilds` beside the modules' folder. */

@@ -27,10 +27,10 @@ const WRITTEN_TYPES: Readonly<Record<string, () => string>> = {
 /** The folder of what `require` gives. */
 const REQUIRED_FOLDER = "cjs";
 
-/** Where better-sqlite3 looks for its addon. */
+/** The folder in which better-sqlite3 searches its addon. */
 const ADDONS_FOLDER = "prebuilds";
 
-/** The systems that npm's package has an addon for: where there is no `/proc`, some of the daemon's care is missing. */
+/** The systems for which npm's package has an addon: without `/proc`, some of the daemon's checks are missing. */
 const ADDONS = ["linux", "linuxmusl", "darwin"].flatMap((system) => [
   `${system}-x64`,
   `${system}-arm64`,
@@ -66,9 +66,9 @@ export async function buildLibrary(outFolder: string): Promise<void> {
   declareTypes(required);
 }
 
-/** What an import or a `require` of the package gives. */
+/** The modules of an import or a `require` of the package. */
 async function bundleModules(outdir: string, format: "esm" | "cjs"): Promise<void> {
-  // Of what is for `require` the daemon is not beside it, but beside its folder.
+  // For `require`, the daemon is not next to the module, but next to its folder.
   const up = format === "esm" ? "" : "../";
   await buildSound({
     entryPoints: MODULES.map((name) => join(ROOT, "src", name)),
@@ -88,7 +88,7 @@ async function bundleModules(outdir: string, format: "esm" | "cjs"): Promise<voi
   });
 }
 
-/** What npm puts into the path. It is for older versions of Node too: they are told so. */
+/** The command that npm puts into the path. It also runs on older versions of Node, for its error message. */
 async function bundleCommand(outdir: string): Promise<void> {
   await buildSound({
     entryPoints: [join(ROOT, "src", "command.ts")],
@@ -158,8 +158,8 @@ function declareTypes(outFolder: string): void {
     ...["--ignoreConfig", "--strict", "--exactOptionalPropertyTypes"],
     ...["--module", "nodenext", "--target", "esnext", "--lib", "esnext", "--types", "node"],
     ...["--declaration", "--emitDeclarationOnly", "--allowImportingTsExtensions"],
-    // Nothing but the named files is looked at, and nothing of them needs to be: every type is written out. What
-    // they say is checked with all the rest, by the project's settings.
+    // Nothing but the named files is looked at, and nothing of them needs to be: every type is written out. They are
+    // type-checked with the other files, by the project's settings.
     ...["--isolatedDeclarations", "--noResolve", "--noCheck"],
     ...["--rootDir", join(ROOT, "src"), "--outDir", outFolder],
   ];
@@ -169,7 +169,7 @@ function declareTypes(outFolder: string): void {
   }
 }
 
-/** Adds a file and all whose types it names: what it imports to run it is no part of its declarations. */
+/** Adds a file and the files of its types: modules that it imports only to run are not part of its declarations. */
 function addNamed(file: string, files: Set<string>): void {
   const name = relative(join(ROOT, "src"), file).replace(/\.ts$/, "");
   if (files.has(file) || Object.hasOwn(WRITTEN_TYPES, name)) return;

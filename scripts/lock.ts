@@ -10,8 +10,8 @@ import { ROOT } from "./manifest.ts";
  *    then `npm ci` refuses it: "Missing: … from lock file". Here they get what npm needs to pass them by, but no
  *    checksum: only the registry has it. docs/project/dependencies.md lists them, and test/scripts/lock.test.ts
  *    admits no others.
- * 2. better-sqlite3 says `gypfile: false`, "do not compile", in a place where `npm ci` does not look. It
- *    would run node-gyp, which ends the installation where there is no Python or no `make`.
+ * 2. better-sqlite3 says `gypfile: false`, "do not compile", in a place where `npm ci` does not look. It would run
+ *   node-gyp, which ends the installation without Python or `make`.
  */
 
 const LOCK_FILE = join(ROOT, "package-lock.json");

@@ -2,7 +2,7 @@ import { defineConfig } from "oxlint";
 
 import { ringOverrides } from "./ring-rule.ts";
 
-// What they return is for tests within tests; the runner waits for them all.
+// Their promises are for tests within tests; the runner waits for them all.
 const TEST_CALLS = {
   from: "package" as const,
   package: "node:test",

@@ -29,7 +29,7 @@ export function apiTypes(): string {
   ].join("\n");
 }
 
-/** What belongs to the operator, to workers and to the browser's sessions. */
+/** Operations of the operator, of workers and of the browser's sessions. */
 const OTHERS = /^[A-Z]+ \/(?:v1\/operator|v1\/worker|v1\/session|metrics)/;
 
 function table(
@@ -126,7 +126,7 @@ function objectType({ properties, required, additionalProperties }: JsonSchema):
   return `{\n${members.join("").replaceAll(/^(?=.)/gm, "  ")}}`;
 }
 
-/** The description, where there is one; a table in Markdown is no comment. */
+/** The description, if it exists; a table in Markdown is not a comment. */
 function comment({ description }: JsonSchema): string {
   if (typeof description !== "string" || description.includes("| --- |")) return "";
   return `/** ${description.replaceAll("*/", "*\\/")} */\n`;

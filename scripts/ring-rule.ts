@@ -58,7 +58,7 @@ function overridesOf(ring: Ring, rings: readonly Ring[]): RingOverride[] {
   ]);
   if (inner.length > 0) return [flat];
 
-  // What `../` means depends on how deep a file is, hence one override for each depth.
+  // The meaning of `../` depends on the depth of a file, hence one override for each depth.
   const depths = Array.from({ length: OWN_FOLDERS_MAX }, (_, index) => index + 1);
   const nested = depths.map((depth) =>
     override(`**/src/${folder}${"*/".repeat(depth)}*`, patternsOf(ring, { depth })),
@@ -103,8 +103,8 @@ function bareSpecifiers({ packages, node }: Ring): string[] {
 }
 
 /**
- * An expression for every text that is none of `words`, where a `*` at a word's end stands for any
- * ending; null when there is no such text. Text that begins with `except` does not match either.
+ * An expression for every text that is not one of `words`, where a `*` at a word's end matches any ending; null if no
+ * such text exists. Text that begins with `except` does not match either.
  */
 function anythingBut(words: readonly string[], except = ""): string | null {
   if (words.includes("*")) return null;

@@ -5,7 +5,7 @@
 export interface Ring {
   /** Its files: all of a folder (`run/*`) or one (`main.ts`). */
   readonly files: string;
-  /** What else of `src` it may import, in the same notation; a ring in one of its own folders too. */
+  /** Its further imports of `src`, in the same notation, also of a ring in its own folders. */
   readonly imports: readonly string[];
   /** Packages, with everything below them (`h3` is `h3/node` too). */
   readonly packages: readonly string[];
@@ -55,7 +55,7 @@ export const RINGS: readonly Ring[] = [
     packages: ["better-sqlite3"],
     node: ["crypto", "perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
   },
-  // What keeps a file, whatever is in it: it knows no noun.
+  // The maintenance of a file, independent of its tables: it knows no noun.
   {
     files: "store/sqlite/machine/*",
     imports: [
@@ -74,7 +74,7 @@ export const RINGS: readonly Ring[] = [
     packages: ["pg"],
     node: ["crypto", "perf_hooks", ...PLUMBING],
   },
-  // What keeps a node's part of a server, whatever is in it: it knows no noun.
+  // The maintenance of a node's part of PostgreSQL, independent of its tables: it knows no noun.
   {
     files: "store/postgres/machine/*",
     imports: [
@@ -118,7 +118,7 @@ export const RINGS: readonly Ring[] = [
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
-  // What `postbackd dev` adds: it stands between the parts of the daemon.
+  // The additions of `postbackd dev`, between the parts of the daemon.
   {
     files: "dev/*",
     imports: [
@@ -129,7 +129,7 @@ export const RINGS: readonly Ring[] = [
     // child_process and net for what outlives a process that is killed.
     node: ["crypto", "child_process", "net", ...PLUMBING],
   },
-  // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
+  // The parser of long bodies in its own thread, for both rings.
   {
     files: "parser/*",
     imports: ["domain/*", "http/long-bodies.ts", "run/service-result.ts", "assets.ts"],
@@ -145,7 +145,7 @@ export const RINGS: readonly Ring[] = [
     packages: [],
     node: [],
   },
-  // What runs in the browser: a client of the API.
+  // The code of the browser: a client of the API.
   {
     files: "dashboard/*",
     imports: ["api/*", "domain/*"],
@@ -194,7 +194,7 @@ export const RINGS: readonly Ring[] = [
     packages: ["@bomb.sh/tab", "citty"],
     node: ["readline", "tty", ...MACHINE, ...PLUMBING],
   },
-  // What is wrong and how it goes, for the operator; the database with its watches and backups.
+  // Conditions and metrics for the operator; the database with its watches and backups.
   {
     files: "ops/*",
     imports: [
@@ -242,7 +242,7 @@ export const RINGS: readonly Ring[] = [
     packages: ["pino"],
     node: ["fs", "process", ...PLUMBING],
   },
-  // What of Node is not documented.
+  // Undocumented functions of Node.
   {
     files: "node-internals.ts",
     imports: ["domain/*"],

@@ -3,8 +3,8 @@ import { fileURLToPath } from "node:url";
 import type { ThreadEntries, ThreadOptions } from "../src/assets.ts";
 
 /**
- * What tests have in the place of `src/assets.ts`: the files stay on disk, but the threads and the command host are the
- * bundles that `scripts/test-program.ts` makes, once for all tests.
+ * Replaces `src/assets.ts` in tests: the files stay on disk, but the threads and the command host are the bundles of
+ * `scripts/test-program.ts`, built once for all tests.
  */
 
 export {

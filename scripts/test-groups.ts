@@ -79,10 +79,10 @@ const GROUPED = ["http"];
 /** Of these, one starts the program as well, and one compares waits with the machine's time. */
 const ALONE = ["http/operator-system", "http/connections"];
 
-// Several times as many as run at once, so that none is left alone at the end.
+// Several times the number of concurrent files, so that no file runs alone at the end.
 const GROUPS = 8;
 
-/** The files to run instead of these: pure files become one file, and grouped files a few. */
+/** The files to run instead: pure files become one file, and grouped files a few. */
 export function groupTests(root: string, files: readonly string[]): readonly string[] {
   const folder = newFolder(root);
   const pure = files.filter((file) => isPureTest(file));
@@ -129,7 +129,7 @@ function writeGroups(
   });
 }
 
-/** Whether a file is one of these, or lies in one of these folders, below test/. */
+/** True if a file is one of the places below test/, or is in one of them. */
 function isBelow(file: string, places: readonly string[]): boolean {
   return places.some((place) => {
     const path = join("test", place);
@@ -188,8 +188,8 @@ const PURE = [
 ];
 
 /**
- * Whether a test file shares one process with others of its kind: its tests start nothing and leave nothing behind.
- * One process for each of these files took five times as long as the tests.
+ * Whether a test file shares one process with others of its kind: its tests start nothing and leave nothing behind. One
+ * process for each pure file took five times as long as the tests.
  */
 function isPureTest(file: string): boolean {
   return isBelow(file, PURE);

@@ -17,7 +17,7 @@ import { until } from "../kit/until.ts";
 import { BenchReceiver, requireSound, tagText, type Arrivals, type Behaviour } from "./receiver.ts";
 
 export interface DeliveryPlan {
-  /** Fresh tasks per second, each with a postback to the next of these hosts. */
+  /** Fresh tasks per second, each with a postback to the next host. */
   readonly perSecond: number;
   readonly hosts: readonly string[];
   /** Not measured: until the daemon's code is compiled. No host hangs meanwhile. */

@@ -352,7 +352,7 @@ function toSlice(
   spread: Spread,
   spent: {
     readonly tasks: number;
-    /** With those of the warm-up. */
+    /** Including the warm-up. */
     readonly inAll: number;
     readonly seconds: number;
     readonly cpuSeconds: number;

@@ -28,8 +28,8 @@ export interface Behaviour {
 }
 
 /**
- * Which webhooks are counted. With a `window` only those of tasks whose tag {@link tagText} made: fresh tasks that were to
- * be posted in the window, and retries.
+ * Which webhooks are counted. With a `window` only tasks with a tag of {@link tagText}: fresh tasks that were due to be
+ * posted in the window, and retries.
  */
 export interface Counting {
   /** Signs the webhooks. */

@@ -14,7 +14,7 @@ import { markdownTable } from "../kit/measure.ts";
 import { cleanAtExit } from "../kit/scratch.ts";
 import { openDaemon, PeerWorld } from "./peers/run.ts";
 
-/** What a thread does. `core`: it could run and has no core; `disk`: it waits for the disk. */
+/** The work of a thread. `core`: it could run and has no core; `disk`: it waits for the disk. */
 type ThreadState = "runs" | "core" | "disk" | "sleeps";
 
 const NAMES: Readonly<Record<ThreadState, string>> = {
@@ -65,7 +65,7 @@ same time, from a trace of Linux's scheduler. Tasks are posted as by "peers". It
   },
 });
 
-/** Of the worker threads of that process the one that ran the longest. */
+/** The worker thread of that process with the longest running time. */
 function writerOf(pid: number, { running }: Timeline): number {
   const workers = readdirSync(`/proc/${pid}/task`)
     .map(Number)

@@ -36,7 +36,7 @@ export interface ClusterOptions extends DaemonSettings {
   readonly flagsOf?: (index: number) => readonly string[];
   /** How the daemon of that place reaches the database; by `url` unless given. */
   readonly urlOf?: (index: number) => string;
-  /** What runs the daemon of that place; the place's program unless given. */
+  /** The program of that place's daemon; the place's own program unless given. */
   readonly programOf?: (index: number) => Program;
 }
 
@@ -49,7 +49,7 @@ export class Cluster {
   readonly balancer: Balancer;
   /** Every daemon that was started, in order. */
   readonly nodes: ClusterNode[] = [];
-  /** Where the command line works on the database. */
+  /** The database of the command line. */
   readonly admin: AdminPlace;
   readonly #options: ClusterOptions;
 
@@ -78,12 +78,12 @@ export class Cluster {
     }
   }
 
-  /** Where all of them are reached, each request another. */
+  /** The address that sends each request to another daemon. */
   get url(): string {
     return this.balancer.url;
   }
 
-  /** The node of that place, from 0. Throws where there is none. */
+  /** The node of that place, from 0. Throws if it does not exist. */
   node(index: number): ClusterNode {
     const node = this.nodes[index];
     if (node === undefined) throw new Error(`the cluster has no node ${index}`);
@@ -94,7 +94,7 @@ export class Cluster {
     return this.nodes.filter(({ isRunning }) => isRunning);
   }
 
-  /** Starts so many more at once, and answers them when all are ready. */
+  /** Starts that many more concurrently, and returns them when all are ready. */
   async grow(count: number): Promise<readonly ClusterNode[]> {
     const { place, url, flags = [], flagsOf = () => [], ...settings } = this.#options;
     const { urlOf = () => url, programOf = () => place.program } = settings;
@@ -117,7 +117,7 @@ export class Cluster {
     return made;
   }
 
-  /** A worker for tasks of these types: its token. */
+  /** The token of a new worker for the given types. */
   createWorker(name: string, types: readonly string[]): Promise<string> {
     return createWorker({ name, types }, this.admin);
   }
@@ -158,7 +158,7 @@ export class ClusterNode {
     this.#onChange = onChange;
   }
 
-  /** Its process. Throws when there is none. */
+  /** Its process. Throws if it does not exist. */
   get daemon(): DaemonProcess {
     if (this.#daemon === null) throw new Error(`${this.name} does not run`);
     return this.#daemon;
@@ -353,7 +353,7 @@ function hasBody({ method = "GET", headers }: IncomingMessage): boolean {
   return isSaid || method === "GET" || method === "HEAD";
 }
 
-/** Names and values in turn, without those of one connection. */
+/** Names and values in turn, without the headers of one connection. */
 function ownHeaders(raw: readonly string[]): string[] {
   return raw.filter((_, i) => !HOP_BY_HOP.has((raw[i - (i % 2)] ?? "").toLowerCase()));
 }

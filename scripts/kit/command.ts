@@ -26,7 +26,7 @@ export async function runScript(main: () => Promise<void>): Promise<void> {
   }
 }
 
-/** The message of an error, with those of its causes. */
+/** The message of an error, with the messages of its causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof z.ZodError) return z.prettifyError(error).split("\n").slice(0, 4).join("\n");
@@ -34,7 +34,7 @@ export function reasonOf(error: unknown): string {
   return `${error.message}${cause}`;
 }
 
-/** What every command has next to its flags. */
+/** The common parts of every command, next to its flags. */
 export interface Bench {
   /** The program, and a folder that is removed at the end of the command. */
   readonly place: DaemonPlace;
@@ -140,7 +140,7 @@ export const wholes = (meaning: string, fallback: readonly number[]) =>
 export const text = (value: string, meaning: string, fallback?: string) =>
   flag(z.string(), [value, meaning], fallback);
 
-/** Some of these names, separated by commas; all of them unless given. */
+/** Some of the given names, separated by commas; all unless given. */
 export const names = <Name extends string>(what: string, all: readonly Name[]) =>
   flag<readonly Name[]>(LIST.pipe(z.array(z.literal([...all]))), ["a,b,…", what], all);
 

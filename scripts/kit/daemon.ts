@@ -195,7 +195,7 @@ async function firstLine({ child, stdout }: Started): Promise<string> {
   return line;
 }
 
-/** Where the command line works: on the database of that name. */
+/** The database of the command line, by name. */
 export type AdminPlace = Omit<DaemonStart, "flags"> & { readonly database: string };
 
 /** An account, as `admin account create` prints it. */
@@ -217,7 +217,7 @@ export async function createAccount(login: string, place: AdminPlace): Promise<N
   return { login, key: created.key.key, webhookSecret: created.webhook_secret };
 }
 
-/** Creates a worker for tasks of these types, and returns its token. */
+/** Creates a worker for the given types, and returns its token. */
 export async function createWorker(
   { name, types }: { readonly name: string; readonly types: readonly string[] },
   place: AdminPlace,
@@ -294,7 +294,7 @@ command = ["sleep", "2"]
 concurrency = 1
 `;
 
-/** What all daemons of a script have in common. */
+/** The common settings of all daemons of a script. */
 export interface DaemonPlace {
   readonly program: Program;
   /** Each daemon makes its own folder in it. */
@@ -314,7 +314,7 @@ export interface DaemonFile {
   readonly allowed: string;
 }
 
-/** How a daemon's configuration differs from that of the other scripts. */
+/** The differences of a daemon's configuration from the other scripts' daemons. */
 export interface DaemonSettings {
   /** 127.0.0.1 unless given. */
   readonly allowed?: string;

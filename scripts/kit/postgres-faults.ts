@@ -60,7 +60,7 @@ const ALL_ATTEMPTS = `(
     UNION ALL SELECT seq, task_seq, kind, account_seq, number, retry FROM outbox
   )`;
 
-/** What must never be found, each with the rows that would be. */
+/** Faults that must never occur, each with the query of its rows. */
 const FAULTS = {
   "counts of accounts that are wrong": WRONG_COUNTS,
   "counts of hosts that are wrong": WRONG_HOSTS,
@@ -99,7 +99,7 @@ const FAULTS = {
     WHERE (state = 'running') <> (node_seq IS NOT NULL OR (lease_id IS NOT NULL AND lease_ending IS NULL))`,
 };
 
-/** Finds what must never be in the database of a store on PostgreSQL, whatever has happened and whichever nodes did it. */
+/** Finds rows that must never be in the database of a store on PostgreSQL, after any fault of any node. */
 export async function findFaults(url: string, { erases }: { readonly erases: boolean }) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

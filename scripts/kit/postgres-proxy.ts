@@ -50,7 +50,7 @@ export class PostgresProxy {
     this.#serverPort = serverPort;
   }
 
-  /** Cuts every connection, and takes none until it is told `false`: this way is closed. */
+  /** Cuts every connection, and accepts none until `false`: this way is closed. */
   refuse(isRefusing: boolean): void {
     this.#isRefusing = isRefusing;
     if (isRefusing) this.cutAll();
@@ -62,8 +62,8 @@ export class PostgresProxy {
   }
 
   /**
-   * Holds one connection for good as soon as the server waits there for more of a transaction: between a statement and
-   * the COMMIT. Settles at that moment.
+   * Permanently stops one connection as soon as the server waits there for more of a transaction: between a statement
+   * and the COMMIT. Settles at that moment.
    */
   holdOpenTransaction(): Promise<void> {
     this.#wantsOpen ??= Promise.withResolvers();
@@ -75,7 +75,7 @@ export class PostgresProxy {
     this.#held ??= Promise.withResolvers();
   }
 
-  /** What was held passes, in its order. */
+  /** Stopped data passes, in order. */
   release(): void {
     this.#held?.resolve();
     this.#held = null;
@@ -130,7 +130,7 @@ export class PostgresProxy {
     while (this.#held !== null) await this.#held.promise;
   }
 
-  /** What TCP does about a loss: it sends again, each time after twice as long, and gives the connection up at last. */
+  /** TCP's reaction to a loss: it sends again, each time after twice as long, and finally gives the connection up. */
   async #resend(link: Link): Promise<void> {
     const { rate, resendMs, triesMax } = this.#loss;
     for (let tries = 0; Math.random() < rate; tries++) {
@@ -171,7 +171,7 @@ export class PostgresProxy {
   }
 }
 
-/** What a bad network does to each piece of data, each way. */
+/** The faults of a bad network for each piece of data, in each direction. */
 export interface Loss {
   /** The chance that a piece is lost, each time that it is sent. */
   readonly rate: number;
@@ -243,7 +243,7 @@ export class PostgresMessages {
     this.#kindBytes = way === "to server" ? 0 : KIND_BYTES;
   }
 
-  /** Where messages end in the next bytes: each the number of bytes up to there. */
+  /** The ends of messages in the next bytes, as numbers of bytes. */
   ends(chunk: Buffer): readonly number[] {
     const ends: number[] = [];
     let at = 0;
@@ -263,7 +263,7 @@ export class PostgresMessages {
     return ends;
   }
 
-  /** Reads what is there of a head, and answers how many bytes that was. */
+  /** Reads the available part of a head, and returns its length. */
   #readHead(bytes: Buffer): number {
     const whole = this.#kindBytes + LENGTH_BYTES;
     const read = Math.min(whole - this.#head.length, bytes.length);

@@ -32,20 +32,20 @@ import { until } from "./until.ts";
 export type PostgresSettings = Readonly<Record<string, string | number>>;
 
 export interface PostgresOptions {
-  /** What {@link findPostgres} finds unless given. */
+  /** The result of {@link findPostgres} unless given. */
   readonly binaries?: PostgresBinaries;
-  /** The folder to make its own in: one in memory, where there is room, unless given. A benchmark names a disk. */
+  /** The parent of its folder: in memory if there is enough, unless given. A benchmark names a disk. */
   readonly parent?: string;
   /** Beside the server's own and before them: those suit many small tests. */
   readonly settings?: PostgresSettings;
   /**
    * A server that runs: the new one is its standby, and follows it from then on. It is made by the other's
-   * pg_basebackup, which that of npm has not.
+   * pg_basebackup, which npm's PostgreSQL does not have.
    */
   readonly standbyOf?: PostgresServer;
   /** The port at which it reaches the server that it follows; that server's own unless given. */
   readonly followAt?: number;
-  /** Where it listens: a free port unless given. */
+  /** Its port: a free port unless given. */
   readonly port?: number;
   /** Variables of its processes, beside those that they need. */
   readonly env?: NodeJS.ProcessEnv;
@@ -77,9 +77,9 @@ export class PostgresServer {
   readonly socketUrl: string;
   readonly port: number;
   readonly major: number;
-  /** Where the data, the socket and the log lie. */
+  /** The folder of the data, the socket and the log. */
   readonly folder: string;
-  /** What a standby is in `synchronous_standby_names` of its primary, and in the name of its slot there. */
+  /** The name of a standby in `synchronous_standby_names` of its primary, and of its slot there. */
   readonly name: string;
   readonly #binaries: PostgresBinaries;
   readonly #user = serverUser();
@@ -149,7 +149,7 @@ export class PostgresServer {
     await until(isReady, { msMax: START_MS_MAX, everyMs: 10, fault });
   }
 
-  /** Has it read settings anew, of those that need no start. They count soon after. */
+  /** Makes it read settings again that need no restart. They count soon after. */
   reload(settings: PostgresSettings): void {
     this.#configure(settings);
     process.kill(this.pid, "SIGHUP");
@@ -186,7 +186,7 @@ export class PostgresServer {
     try {
       await this.#end("SIGINT");
     } catch {
-      // Something holds it up: the signal is all the same to it.
+      // A stopped process ignores the signal.
       await this.kill();
     }
   }
@@ -266,7 +266,7 @@ export class PostgresServer {
     appendFileSync(join(this.#data, "postgresql.conf"), lines.join(""));
   }
 
-  /** What it says goes to the log: a pipe would fill up, and stop it, while this process is busy. */
+  /** Its output goes to the log: a pipe would fill up, and stop it, while this process is busy. */
   #spawn(program: string, args: readonly string[], more: NodeJS.ProcessEnv = {}): ChildProcess {
     const log = openSync(this.#logFile, "a");
     try {
@@ -320,7 +320,7 @@ function workingFolder(pid: number): string | null {
   try {
     return readlinkSync(`/proc/${pid}/cwd`);
   } catch {
-    // It has ended, or is somebody else's.
+    // It has ended, or belongs to another user.
     return null;
   }
 }
@@ -333,7 +333,7 @@ function killUnlessGone(pid: number): void {
   }
 }
 
-/** Where fsync costs nothing, if there is room for a server. */
+/** A folder without the cost of fsync, if there is enough memory for a server. */
 function defaultParent(): string {
   try {
     const { bavail, bsize } = statfsSync(MEMORY);

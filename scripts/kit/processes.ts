@@ -2,13 +2,13 @@ import { readFileSync, readdirSync } from "node:fs";
 
 import { sumOf } from "./measure.ts";
 
-/** A process of this machine, as Linux tells of it. */
+/** A process of this machine, as Linux shows it. */
 export interface ListedProcess {
   readonly pid: number;
   /** One letter; `Z` and `X` are processes that have ended. */
   readonly state: string;
   readonly parentPid: number;
-  /** With its number this names it for good. */
+  /** With its number this identifies it permanently. */
   readonly startTime: string;
 }
 
@@ -46,7 +46,7 @@ function readListed(pid: string): readonly ListedProcess[] {
 
 /** The resources that a process uses, as Linux reports them. */
 export interface ProcessUsage {
-  /** Resident memory now; 0 of a process that has ended and that nobody has noticed to have. */
+  /** Resident memory now; 0 for an ended process that was not waited for. */
   readonly rssBytes: number;
   /** The most that it has been. */
   readonly rssBytesMax: number;
@@ -67,7 +67,7 @@ export function processUsage(pid: number): ProcessUsage {
   };
 }
 
-/** What a process spends from a moment on. */
+/** The processor time of a process from a moment on. */
 export interface Spending {
   readonly seconds: number;
   readonly cpuSeconds: number;
@@ -77,7 +77,7 @@ export interface Spending {
   readonly rssBytes: number;
 }
 
-/** Answers what a process has spent since this was called. */
+/** Returns the processor time of a process since this call. */
 export function spendingOf(pid: number): () => Spending {
   const before = processUsage(pid).cpuSeconds;
   const startedAt = performance.now();
@@ -89,7 +89,7 @@ export function spendingOf(pid: number): () => Spending {
   };
 }
 
-/** Answers the processor's seconds that a process and those that it started have spent since this was called. */
+/** Returns the processor seconds of a process and its children since this call. */
 export function familySpendingOf(pid: number): () => number {
   const look = (): ReadonlyMap<number, number> => {
     const pids = [pid, ...childrenOf(pid).map((child) => child.pid)];
@@ -99,7 +99,7 @@ export function familySpendingOf(pid: number): () => number {
   return () => sumOf([...look()].map(([each, now]) => now - (before.get(each) ?? 0)));
 }
 
-/** Answers the processor's seconds that each thread of a process has spent since this was called. */
+/** Returns the processor seconds of each thread of a process since this call. */
 export function threadSpendingOf(pid: number): () => readonly number[] {
   const look = (): ReadonlyMap<string, number> => {
     const threads = readdirSync(`/proc/${pid}/task`);
@@ -119,7 +119,7 @@ function cpuSecondsOf(statFile: string): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** 0 where there is no such process: it may end between a listing and the look at it. */
+/** 0 if the process does not exist: it may end between a listing and its reading. */
 function cpuSecondsUnlessGone(pid: number): number {
   try {
     return processUsage(pid).cpuSeconds;
@@ -129,8 +129,8 @@ function cpuSecondsUnlessGone(pid: number): number {
 }
 
 /**
- * The CPU time that Linux has given the main thread of a process, whose id is that of the process. It is not a
- * duration: it includes neither the machine's other work nor waits for other threads.
+ * The CPU time of the main thread of a process, which has the id of the process. It is not a duration: it includes
+ * neither the machine's other work nor waits for other threads.
  */
 export function mainThreadMs(pid: number): number {
   const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");

@@ -1,4 +1,4 @@
-/** Random choices that are the same for the same seed: mulberry32, which needs to be even, not secret. */
+/** Random choices, equal for equal seeds: mulberry32, which has to be uniform, not secret. */
 export class Random {
   #state: number;
 

@@ -5,8 +5,8 @@ import { join } from "node:path";
 const cleanUps = new Set<() => void>();
 
 /**
- * Has `clean` called when this process ends, however it ends short of SIGKILL. What it does must be
- * synchronous. Answers a function that calls it now instead.
+ * Has `clean` called when this process ends, however it ends short of SIGKILL. It must be synchronous. Returns a
+ * function that calls it now instead.
  */
 export function cleanAtExit(clean: () => void): () => void {
   process.off("exit", cleanAll).once("exit", cleanAll);

@@ -25,7 +25,7 @@ export interface Component {
   readonly version: string;
   /** An SPDX expression; `unknown` where the lock has none. */
   readonly license: string;
-  /** Where it is installed. */
+  /** Its path after the installation. */
   readonly folder: string;
 }
 

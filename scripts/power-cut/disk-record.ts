@@ -224,7 +224,7 @@ export interface TracedCall {
   readonly at: number;
 }
 
-// What changes a file, makes it durable, or says something to somebody. A name with `?` is unknown on some processors.
+// System calls that change a file, make it durable, or send data. A name with `?` is unknown on some processors.
 const TRACED_CALLS = [
   "openat",
   "?open",
@@ -301,7 +301,7 @@ interface OpenCall {
 
 /**
  * Reads the calls of a trace, in the order in which they were over; those that the end of the process cut off come
- * last. The time line goes on where `firstLine` says. Answers the number of the next line.
+ * last. The time line goes on where `firstLine` says. Returns the number of the next line.
  */
 export async function* readTrace(
   traceFile: string,

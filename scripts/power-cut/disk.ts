@@ -6,7 +6,7 @@ import type { TracedCall } from "./disk-record.ts";
 
 export type Moment = Pick<TracedCall, "begun" | "over" | "at">;
 
-/** Something that was done to the files of a database; `file` numbers them for good, whatever their names. */
+/** A change of the files of a database; `file` identifies a file permanently, also after it was renamed. */
 export type DiskChange = NameChange | FileChange | Sync;
 
 interface OfFile extends Moment {
@@ -23,7 +23,7 @@ export type FileChange = OfFile &
     | { readonly kind: "resized"; readonly size: number }
   );
 
-/** An event that makes all changes before it outlive a power cut: those of a file, or those of the folder. */
+/** An event that makes all earlier changes of a file, or of the folder, survive a power cut. */
 export type Sync =
   | (OfFile & { readonly kind: "synced" })
   | (Moment & { readonly kind: "folder-synced" });
@@ -103,7 +103,7 @@ export function imageAt(changes: readonly DiskChange[], power: PowerCut): DiskIm
 
 const INDEX_BYTES = 32_768;
 
-/** An index of the WAL as no daemon has left it: nobody may trust one from before a power cut. */
+/** An invalid index of the WAL: an index from before a power cut must not be trusted. */
 function garbage(random: Random): Buffer {
   return Buffer.from(Array.from({ length: INDEX_BYTES }, () => random.between(0, 255)));
 }
@@ -179,7 +179,7 @@ function rename(names: Map<string, number>, { kind, name, file }: NameChange): v
 // was after some of them.
 const SURVIVALS = { nothing: 1, everything: 1, beginning: 2, writes: 2, pages: 2, sectors: 2 };
 
-// The units that a disk and a kernel write as a whole.
+// The units that a disk and a kernel write atomically.
 const SECTOR_BYTES = 512;
 const PAGE_BYTES = 4096;
 

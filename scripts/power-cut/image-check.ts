@@ -41,7 +41,7 @@ export interface ImageCheck {
   /** The daemon's files, in the folder that holds the image. */
   readonly file: DaemonFile;
   readonly promises: PromisesAt;
-  /** Passes on to the promises' ledger whatever comes. */
+  /** Passes all events on to the promises' ledger. */
   readonly receiver: MessageServer;
   /** Nothing may stand still for longer. */
   readonly stallMsMax: number;

@@ -43,7 +43,7 @@ export async function* cutPower(plan: PowerCutPlan): AsyncGenerator<JudgedImage>
   const database = basename(file.database);
   const places = placesToCut(disk, database);
   const random = new Random(plan.seed);
-  // Of the image that is being judged.
+  // The currently judged image.
   let ledger: Ledger | null = null;
   const { webhookSecret: secret } = file.account;
   await using receiver = await openReceiver(

@@ -28,7 +28,7 @@ export interface Cancel {
 
 /** How a client works. */
 export interface Habit {
-  /** Requests under way at once. */
+  /** Concurrent requests. */
   readonly lanes: number;
   /** The mean time that a lane rests after a post. */
   readonly pauseMs: number;
@@ -74,13 +74,13 @@ export class Client {
   /** To be sent, for the first time or again. */
   readonly #works: (Post | Cancel)[];
 
-  /** `works` is what another client has left: what has an answer must be answered the same. */
+  /** `works` is the ledger of another client: a request with a known response must get the same response again. */
   constructor(deps: ClientDeps, works: readonly (Post | Cancel)[] = []) {
     this.#deps = deps;
     this.#works = [...works];
   }
 
-  /** Where the webhooks of its tasks go. */
+  /** The receiver of its tasks' webhooks. */
   get webhooks(): WebhookUrls {
     return this.#deps.webhooks;
   }
@@ -188,7 +188,7 @@ export interface PlannedTask {
   readonly cancelAfterMs: number | null;
 }
 
-/** What a client posts at once. */
+/** The tasks of one post. */
 export type TaskPlan = (random: Random, nonce: string) => readonly PlannedTask[];
 
 const KINDS = { work: 45, brief: 15, http: 16, command: 10, echo: 14 };
@@ -225,10 +225,7 @@ export const echoTasks: TaskPlan = (_random, nonce) => {
   return [body, body].map((each) => ({ body: each, cancelAfterMs: null }));
 };
 
-/**
- * Tasks that cost least; or tasks to cancel before their time, in the queue or while they run, and when they run at
- * once or have run.
- */
+/** The cheapest tasks; or tasks to cancel before their start time, in the queue, while they run, or after they ran. */
 export const lightTasks: TaskPlan = (random, nonce) => {
   if (!random.chance(ALL_CANCELLED)) return echoTasks(random, nonce);
   const task = { type: "echo", input: { nonce } };

@@ -171,7 +171,7 @@ export const CLUSTER_FAULTS = {
         world.fault();
         await sleep(seconds * 1000);
         proxy.release();
-        // What was held passes now, and meets the nodes that have taken its work over.
+        // Stopped data passes now, and reaches the nodes that have taken its work over.
         world.fault();
       }),
   },
@@ -198,7 +198,7 @@ export const CLUSTER_FAULTS = {
         const standby = standbyOf(world);
         await standby.kill();
         world.fault();
-        // What had reached it is acknowledged, long before all daemons say why they acknowledge nothing.
+        // Posts that had reached it are acknowledged, long before all daemons report why they acknowledge nothing.
         for (const { url } of cluster.nodes) await requireWarning(url, /nothing is acknowledged/);
         const before = ledger.tasks.size;
         await sleep(seconds * 1000);

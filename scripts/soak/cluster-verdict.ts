@@ -26,7 +26,7 @@ const shownDelivery = z.object({ delivery: z.string(), state: z.string() });
 
 const NODE_ENDS = `SELECT ended_at::float8 AS "endedAt" FROM nodes WHERE ended_at IS NOT NULL`;
 
-// What a task waits for that its client never cancelled.
+// The remaining work of tasks that were never cancelled.
 const OPEN = `
   SELECT (SELECT count(*) FROM queue)::int AS queued, (SELECT count(*) FROM outbox)::int AS sending`;
 
@@ -50,7 +50,7 @@ export interface ClusterTally {
   readonly faults: readonly string[];
 }
 
-/** What was seen from outside. */
+/** The observations from outside. */
 export interface Seen {
   readonly ledger: Ledger;
   readonly faultsAt: readonly number[];
@@ -71,7 +71,7 @@ export async function judgeCluster(
   const found = new Set(tasks.map(({ id }) => id));
   const lost = [...ledger.tasks.keys()].filter((id) => !found.has(id));
   const nodeEnds = await rowsOf(url, NODE_ENDS, z.object({ endedAt: z.number() }));
-  // What was cut off at a fault is found to be so when the node is declared dead.
+  // Work that was interrupted by a fault is marked when the node is declared dead.
   const killedAt = [...faultsAt, ...nodeEnds.map(({ endedAt }) => endedAt)].toSorted(
     (a, b) => a - b,
   );

@@ -162,7 +162,7 @@ export async function openClusterWorld(
   return { ...world, faultsAt, fault: () => void faultsAt.push(Date.now()) };
 }
 
-/** A standby, for which commits wait; or one that is always a little behind. It listens at `port`, if given. */
+/** A synchronous standby, or an asynchronous one that is always a little behind. It listens at `port`, if given. */
 async function openStandby(
   {
     of: primary,

@@ -65,7 +65,7 @@ export interface SoakOptions {
   readonly calmSeconds: number;
   /** From a start of the daemon to its kill: milliseconds, or tasks that it acknowledges. */
   readonly killAfter: Span & { readonly unit: "ms" | "tasks" };
-  /** Whether every second daemon is preceded by one that is killed before it is ready, or soon after. */
+  /** True if before every second daemon another one is killed before it is ready, or soon after. */
   readonly killsStarts: boolean;
   /** In milliseconds; null for those that live. */
   readonly workerKillEvery: Span | null;
@@ -107,7 +107,7 @@ const LOOPS = 4;
 const ALONE = 0.5;
 const KILL_DELAY_MS_MAX = 30;
 const SERVICE_DEATH: Span = { min: 500, max: 3000 };
-// What a daemon left behind it gives 5 s to end, and a second to be gone.
+// Processes that a daemon left behind get 5 s to end, and a second to disappear.
 const ORPHAN_MS_MAX = 8000;
 // Tasks of each post of the load, in turn.
 const POSTED = [1, 10, 100];
@@ -125,13 +125,13 @@ const statusOf = failingAtFirst(/[01]$/, 2);
  */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   await using used = new AsyncDisposableStack();
-  // Not without await: what is used here would be gone at once.
+  // With await: otherwise the resources would be released immediately.
   return await new Soak(await openWorld(options, used)).run();
 }
 
 type World = Awaited<ReturnType<typeof openWorld>>;
 
-/** The daemon's file, and everybody around the daemon. */
+/** The daemon's file, and all processes around the daemon. */
 async function openWorld(options: SoakOptions, used: AsyncDisposableStack) {
   const service = used.use(await HttpService.open());
   const mark = `${process.pid}-${options.seed}-${Date.now()}`;
@@ -283,7 +283,7 @@ class Soak {
     const { signal } = this.#posting;
     await sleep(options.calmSeconds * 1000, undefined, { signal }).catch(() => {});
     this.#posting.abort();
-    // Where nothing is answered any more because it has ended, that is the reason to tell.
+    // If requests fail because it has ended, that is the reported reason.
     await address.within(stallMsMax, posts).finally(() => daemon.requireRunning());
     this.#trouble.abort();
     fleet.turnHonest();
@@ -312,7 +312,7 @@ class Soak {
     return daemon;
   }
 
-  /** Which of these processes still run; of all unless they are named. */
+  /** Which of the named processes still run; all processes unless named. */
   #left(before: ReadonlySet<string> | null = null): readonly string[] {
     const now = [...markedProcesses(this.#world.mark)];
     const left = now.filter((each) => before === null || before.has(each));
@@ -325,7 +325,7 @@ class Soak {
     const startedAt = performance.now();
     const samples: Sample[] = [];
     const timer = setInterval(() => {
-      // Of one that is killed just now Linux tells nothing, or zeros.
+      // For a process that is being killed Linux returns nothing, or zeros.
       if (!daemon.isRunning || this.#world.address.url === null) return;
       const atMs = performance.now() - startedAt;
       const { rssBytes } = processUsage(pid);

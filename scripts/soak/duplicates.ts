@@ -102,7 +102,7 @@ function faultOf(
   return `${was}: it was read ${readMs} ms and ended ${endedAt - startedAt} ms after its start`;
 }
 
-/** The first kill at or after a time; never where there was none. */
+/** The first kill at or after a time; Infinity without one. */
 function killAfter(killedAt: readonly number[], time: number): number {
   return killedAt.find((at) => at >= time) ?? Infinity;
 }

@@ -23,7 +23,7 @@ export const shownTask = z.object({
   code: z.number(),
   runs: z.number(),
   createdAt: z.number(),
-  /** Null for one that is not over. */
+  /** Null for a task that has not ended. */
   completedAt: z.number().nullable(),
   resultText: z.string().nullable(),
   errorText: z.string().nullable(),
@@ -151,7 +151,7 @@ function unexplainedError(
   const fails = history.asks.filter(({ what, outcome }) => what === "fail" && outcome !== "lost");
   const own = fails.find((ask) => ask.message === message);
   const endedAt = task.completedAt ?? Infinity;
-  // Of claims that nobody saw, the first can have been at the task's beginning.
+  // The first unseen claim may have been at the creation of the task.
   const claimedAt = history.claims.map(({ expiresAt }) => expiresAt - leaseLength(rule));
   const firstAt = Math.min(task.createdAt, ...claimedAt);
   const timeouts = Math.floor(Math.max(0, endedAt - firstAt) / rule.timeoutMs);
@@ -182,7 +182,8 @@ function wrongRuns(task: ShownTask, facts: LeaseFacts): readonly string[] {
   return [`it has ${task.runs} runs, of which ${runsMax} are explained`];
 }
 
-// What is given back after it ran out has spent its run; and one whose answer was lost may have counted or not.
+// A task that is given back after its lease expired has used its run; a release without a response may have counted or
+// not.
 function isReleased(
   { leaseId, outcome, answeredAt }: SeenAsk,
   { isSure, facts }: { readonly isSure: boolean; readonly facts: LeaseFacts },

@@ -49,19 +49,19 @@ export type WorkerEvent =
   | (At & { readonly kind: "answered"; readonly outcomes: readonly Outcome[] })
   /** The daemon answered in a way that it never must. */
   | { readonly kind: "fault"; readonly text: string }
-  /** A request that is no request was refused, as it must be. */
+  /** An invalid request was refused, as required. */
   | { readonly kind: "refused" };
 
-/** What a worker process is to do now; the first order starts it, and only the last two change. */
+/** The orders of a worker process; the first order starts it, and only the last two change. */
 export interface WorkerOrder {
   readonly seed: number;
   readonly token: string;
   readonly types: readonly string[];
-  /** Claims under way at once. */
+  /** Concurrent claims. */
   readonly loops: number;
   /** The daemon's present URL. */
   readonly url: string;
-  /** From now on every task is completed at once. */
+  /** From now on every task is completed immediately. */
   readonly isHonest: boolean;
 }
 
@@ -74,7 +74,7 @@ export interface FleetOptions {
   readonly ledger: LeaseLedger;
   readonly random: Random;
   readonly processes: number;
-  /** Claims under way at once, in each process. */
+  /** Concurrent claims of each process. */
   readonly loops: number;
   /** The processes work with these in turn; who replaces a killed one works with the same. */
   readonly tokens: readonly WorkerToken[];
@@ -101,7 +101,7 @@ export class WorkerFleet {
     this.#options = options;
   }
 
-  /** Tells every worker where the daemon is; the first time it starts them. */
+  /** Sends every worker the daemon's URL; the first call starts them. */
   moveTo(url: string): void {
     this.#now = { ...this.#now, url };
     const { processes, tokens } = this.#options;
@@ -116,11 +116,11 @@ export class WorkerFleet {
     if (member === undefined) return;
     this.kills++;
     await end(member);
-    // Otherwise nobody might be left who may work on some type, and its tasks would wait for ever.
+    // Otherwise a type might have no worker left, and its tasks would wait for ever.
     this.#start(member.given);
   }
 
-  /** From now on they complete whatever they are given. */
+  /** From now on they complete all tasks. */
   turnHonest(): void {
     this.#now = { ...this.#now, isHonest: true };
     this.#members.forEach((member) => this.#order(member));

@@ -7,7 +7,7 @@ import type { Ledger } from "./ledger.ts";
 export type Promises = Pick<Ledger, "tasks" | "promised" | "cancelled"> &
   Pick<Ledger, "finished" | "collected" | "delivered">;
 
-// One statement each, and so of one moment, while a daemon writes. What was ever done cannot be counted again.
+// One statement each, and so of one moment, while a daemon writes. Totals of the past cannot be counted again.
 const WRONG_COUNTS = `
   SELECT count(*) FROM (
     SELECT 1 FROM (
@@ -96,7 +96,7 @@ const WRONG_RETRIES = `
   JOIN attempts AS b ON b.task_seq = a.task_seq AND b.kind = a.kind AND b.number = a.number + 1
   WHERE b.retry <> a.retry + (a.outcome <> 'interrupted')`;
 
-// Whose an attempt is, it says itself, so that an index need not ask the task.
+// An attempt has the account itself, so that an index does not need the task.
 const FOREIGN_ATTEMPTS = `
   SELECT count(*) FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
   WHERE a.account_seq IS NOT t.account_seq`;
@@ -113,7 +113,7 @@ const DELIVERED = `
   SELECT t.id || '-' || d.kind FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
   WHERE d.state = 'delivered'`;
 
-/** Lists everything that must never be in a database, whatever has just happened to its daemon and whether one runs. */
+/** Lists all faults of a database, after any fault of its daemon and also while one runs. */
 export function inspectAnytime(file: string, promises: Promises): readonly string[] {
   using view = new DatabaseView(file);
   return [
@@ -127,7 +127,7 @@ export function inspectAnytime(file: string, promises: Promises): readonly strin
   ];
 }
 
-/** What was promised or shown once stays so. */
+/** Acknowledged and shown states must not change. */
 function brokenPromises(view: DatabaseView, promises: Promises): readonly string[] {
   const ids = (what: string): Set<unknown> => new Set(view.column(`SELECT id FROM tasks ${what}`));
   const without = (wanted: Iterable<string>, found: ReadonlySet<unknown>): readonly string[] =>

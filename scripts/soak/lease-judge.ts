@@ -13,7 +13,7 @@ export interface SeenClaim {
 export interface SeenAsk extends Omit<AskItem, "id"> {
   readonly what: AskKind;
   readonly sentAt: number;
-  /** Null while there is no answer, and where none ever came. */
+  /** Null without a response. */
   answeredAt: number | null;
   outcome: Outcome | null;
 }
@@ -37,7 +37,7 @@ export interface LeaseRule {
   readonly timeoutMs: number;
 }
 
-/** What two processes may read of one clock at what is the same moment to both. */
+/** The difference of one clock between two processes at the same moment. */
 export const CLOCK_MS = 50;
 
 /**
@@ -49,19 +49,19 @@ export const CLOCK_MS = 50;
  * - from the claim (`lease_expires_at` less the lease's length: the daemon's own word, which must lie between the
  *   sending of the claim and its answer) to `lease_expires_at`;
  * - from the sending of a heartbeat that was answered `ok` for the lease's length, but not beyond the type's timeout;
- * - in both cases only until somebody sent what may end it: complete, fail or release with this lease, whatever came
- *   of it, or the task's cancelling.
+ * - in both cases only until a request that may end it was sent: complete, fail or release with this lease, with any
+ *   outcome, or the task's cancelling.
  *
  * Violations are: a task claimed while another lease of it is surely live; anything but the repetition of an end that
  * counted answered `ok` to a lease after a newer one had been handed out; `lost` for a lease that is surely live from
- * the sending to the answer; `cancelled` for a task that nobody cancelled; `ok` for a lease that was never handed
- * out; one lease handed out twice; a claim after the task's end (a completion or final failure that was answered
- * `ok`, a cancelling that was acknowledged); two leases with a completion answered `ok`.
+ * the sending to the answer; `cancelled` for a task that was not cancelled; `ok` for a lease that was never handed out;
+ * one lease handed out twice; a claim after the task's end (a completion or final failure that was answered `ok`, a
+ * cancelling that was acknowledged); two leases with a completion answered `ok`.
  *
  * Allowed is: a run that goes on when its lease has run out. It is not live: nothing can stop it, and its completion is
- * taken while nobody else has claimed the task, `lost` afterwards. A worker that is killed ends no lease: it is live
- * until it runs out. A restart of the daemon ends none either and may only lengthen them. Within {@link CLOCK_MS}
- * nothing is judged, nor is a machine whose clock is set meanwhile.
+ * accepted until the task is claimed again, `lost` afterwards. A worker that is killed ends no lease: it is live until
+ * it runs out. A restart of the daemon ends none either and may only lengthen them. Within {@link CLOCK_MS} nothing is
+ * judged, nor is a machine whose clock is set meanwhile.
  */
 export function judgeLeases(history: TaskHistory, rule: LeaseRule): readonly string[] {
   const leases = history.claims

@@ -23,8 +23,8 @@ export interface PromisedTask {
 const KINDS = ["postback", "pingback"] as const;
 
 /**
- * What outlives every crash: all that the daemon promised and showed, and the webhooks that arrived. It is kept here,
- * in a process that is not killed.
+ * The ledger that survives every crash: all promises and responses of the daemon, and all arrived webhooks. It is kept
+ * here, in a process that is not killed.
  */
 export class Ledger {
   readonly tasks = new Map<string, PromisedTask>();
@@ -33,7 +33,7 @@ export class Ledger {
   readonly cancels = new Map<string, SeenCancel>();
   /** Tasks whose cancelling was acknowledged. */
   readonly cancelled = new Set<string>();
-  /** Tasks that are completed for good: the envelope that showed it, or the result that a worker was thanked for. */
+  /** Permanently completed tasks: the envelope that showed it, or the acknowledged result of a worker. */
   readonly finished = new Map<string, string>();
   readonly collected = new Set<string>();
   /** Deliveries that were shown as delivered, by webhook-id. */
@@ -49,7 +49,7 @@ export class Ledger {
   readonly #mayForget: boolean;
   #missing = 0;
 
-  /** `mayForget`: ends that were told may be lost with their server; those tasks run again, and end at another time. */
+  /** `mayForget`: reported ends may be lost with their server; such tasks run again, and end at another time. */
   constructor({ mayForget = false }: { readonly mayForget?: boolean } = {}) {
     this.#mayForget = mayForget;
   }
@@ -70,10 +70,7 @@ export class Ledger {
     return this.#missing;
   }
 
-  /**
-   * Somebody asks to cancel a task; to be told again when that is acknowledged: from then on and before, nothing may be
-   * sent.
-   */
+  /** A request to cancel a task is sent; call it again when that is acknowledged. From then on nothing may be sent. */
   cancel(taskId: string, cancel: SeenCancel): void {
     this.cancels.set(taskId, cancel);
     if (cancel.acknowledgedAt === null) return;
@@ -82,7 +79,7 @@ export class Ledger {
     if (isSent) this.faults.push(`${taskId} was cancelled after its webhook`);
   }
 
-  /** A webhook of the account with that secret arrived and was answered with that status. */
+  /** A webhook of the account with that secret arrived, and got a response with that status. */
   receive(
     webhook: ReceivedWebhook,
     { status, secret }: { readonly status: 200 | 500; readonly secret: string },
@@ -115,7 +112,7 @@ export class Ledger {
 // A daemon may still finish work for a connection that it lost.
 const LINGER_MS = 1000;
 
-/** A claim whose answer nobody saw: the daemon may have handed out tasks of these types in that time. */
+/** A claim without a response: the daemon may have leased tasks of the types in that time. */
 export interface LostClaim {
   readonly types: readonly string[];
   readonly from: number;
@@ -136,12 +133,9 @@ type EventOf<Kind extends WorkerEvent["kind"]> = Extract<WorkerEvent, { kind: Ki
 /** The record that outlives workers and daemons: every lease, with the requests and answers for it. */
 export class LeaseLedger {
   readonly lostClaims: LostClaim[] = [];
-  /** Everything that must never happen and is seen at once. */
+  /** Violations that are visible immediately. */
   readonly faults: string[] = [];
-  /**
-   * Leases that were handed out, answers by outcome with those to heartbeats, and requests that were none, each
-   * refused.
-   */
+  /** Leases, responses by outcome (also to heartbeats), and refused invalid requests. */
   readonly count = { claims: 0, ok: 0, lost: 0, cancelled: 0, refused: 0 };
   readonly #ledger: Ledger;
   readonly #histories = new Map<string, OpenHistory>();
@@ -153,7 +147,7 @@ export class LeaseLedger {
     this.#ledger = ledger;
   }
 
-  /** Takes what a worker process tells; `worker` names the process. */
+  /** Processes a report of a worker process; `worker` names the process. */
   take(worker: string, event: WorkerEvent): void {
     const key = "number" in event ? `${worker} ${event.number}` : worker;
     switch (event.kind) {
@@ -174,7 +168,7 @@ export class LeaseLedger {
     }
   }
 
-  /** A worker process is gone: nobody will see the answers that it waited for. */
+  /** A worker process is gone: the responses for which it waited are lost. */
   gone(worker: string, at: number): void {
     const own = [...this.#openClaims.keys()].filter((key) => key.startsWith(`${worker} `));
     for (const key of own) this.#loseClaim(key, at);
@@ -238,7 +232,7 @@ export class LeaseLedger {
     }
   }
 
-  /** The task's history, changed now. Asks for a task that nobody claimed have no type to judge by. */
+  /** The task's history, changed now. Requests for a task that was never claimed have no type to judge by. */
   #changed(id: string, at: number): OpenHistory {
     let open = this.#histories.get(id);
     if (open === undefined) {

@@ -65,7 +65,7 @@ the server or the network, one after the other, each with a cluster of its own.`
   },
 });
 
-/** What differs between soaks of one daemon. */
+/** The differences between soaks of one daemon. */
 export type Profile = Omit<SoakOptions, "place" | "seed" | "stallMsMax" | "onNews">;
 
 /** Tasks and faults of every kind; `rate` is the tasks per second, `killAfter` in milliseconds. */

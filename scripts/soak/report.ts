@@ -86,11 +86,11 @@ export interface Sample {
 export interface Trend {
   readonly min: number;
   readonly max: number;
-  /** The median of the last third less that of the middle one. */
+  /** The median of the last third minus the median of the middle third. */
   readonly grown: number;
 }
 
-// Shorter stretches end before caches are full and code is compiled: of those nothing is said.
+// Shorter stretches end before caches are full and code is compiled, so they are not judged.
 const JUDGED_MS_MIN = 5 * 60_000;
 // The collector's own ups and downs between two medians; a leak of 100 bytes a task is more in half an hour.
 const GROWN_BYTES_MAX = 30e6;

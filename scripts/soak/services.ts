@@ -20,7 +20,7 @@ export const LEASE_TYPES: Readonly<
   brief: { leaseMs: 1000, timeoutMs: 5000, retries: 1, concurrency: 60 },
 };
 
-/** What a failed run of the type `command` is followed by. */
+/** The consequence of a failed run of the type `command`. */
 export const COMMAND_RETRIES = 1;
 
 /** Marks every process that a daemon of the soak starts, by a variable of its environment. */
@@ -196,7 +196,7 @@ export class HttpService {
 
 /**
  * The processes of this machine whose environment carries this mark: what the daemons of a soak have started, and what
- * that has started. Each is named by its number and its time of start, which nobody else will ever have.
+ * that has started. Each is identified by its number and its start time, which no other process will ever have.
  */
 export function markedProcesses(mark: string): ReadonlySet<string> {
   const found = new Set<string>();
@@ -233,7 +233,7 @@ function signalProcess(pid: number, signal: "SIGSTOP" | "SIGKILL"): void {
   }
 }
 
-// It ended meanwhile, or is somebody else's.
+// It ended meanwhile, or belongs to another user.
 function readOrEmpty(file: string): string {
   try {
     return readFileSync(file, "latin1");

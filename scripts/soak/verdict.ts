@@ -29,9 +29,7 @@ export interface Evidence {
   readonly leases?: LeaseLedger;
   /** How often a command was started for each task, by its own word. */
   readonly starts?: ReadonlyMap<string, number>;
-  /**
-   * Whether tasks were posted without a key too: of these the acknowledgement may be lost, and nobody posts them again.
-   */
+  /** True if tasks were also posted without a key: their acknowledgement may be lost, and they are not posted again. */
   readonly hasLoad?: boolean;
 }
 

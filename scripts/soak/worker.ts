@@ -44,7 +44,7 @@ const OFFENCES: readonly (readonly [path: string, body: string])[] = [
 ];
 
 class Worker {
-  /** From now on every task is completed at once. */
+  /** From now on every task is completed immediately. */
   isHonest = false;
   readonly #api: WorkerApi;
   readonly #random: Random;
@@ -135,7 +135,7 @@ class Worker {
     await this.#send(completionOf(task));
   }
 
-  // In one batch with what is right, which must count all the same.
+  // In one batch with correct items, which must nevertheless count.
   async #wrong(task: ClaimedTask): Promise<void> {
     const wrong = { ...completionOf(task), leaseId: `not-${this.#random.fork()}` };
     const unknown = { id: "nobody's", leaseId: "nobody's", result: "1" };
@@ -206,7 +206,7 @@ function refOf({ id, leaseId }: ClaimedTask): AskItem {
   return { id, leaseId };
 }
 
-/** The result names the lease, so that the one that is kept tells whose it is. */
+/** The result has the id of the lease, so that the stored result shows its worker. */
 function completionOf(task: ClaimedTask): AskItem {
   return { ...refOf(task), result: JSON.stringify({ lease: task.leaseId, pages: [1, 2, 3] }) };
 }
@@ -255,7 +255,7 @@ export class WorkerApi {
     this.#report = report;
   }
 
-  /** Null when there was no answer, or none but that the daemon takes nothing now. */
+  /** Null without a response, or if the daemon accepts nothing now. */
   async claim(wish: {
     readonly types: readonly string[];
     readonly max: number;

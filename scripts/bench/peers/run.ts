@@ -36,7 +36,7 @@ export type RedisSync = "always" | "everysec";
 
 const REDIS_MS_MAX = 10_000;
 
-/** What the rows of a run share. */
+/** The common parts of a run's rows. */
 export class PeerWorld implements AsyncDisposable {
   readonly place: DaemonPlace;
   readonly tasks: number;

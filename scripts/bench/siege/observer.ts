@@ -9,7 +9,7 @@ import { codeOf, countUp, type Tally } from "./attacker.ts";
 
 /** Durations; a request without response counts with the time that it waited. */
 export interface Figures extends Spread {
-  /** How often there was no good response, by the outcome. */
+  /** The number of bad responses, by outcome. */
   readonly bad: Tally;
 }
 

@@ -21,9 +21,9 @@ export interface SiegeRow {
   readonly what: string;
   /** Settings of `limits` that the row needs when it is alone, in TOML. */
   readonly limits?: readonly string[];
-  /** Puts into the file what takes too long to post; before the daemon is started for good. */
+  /** Writes rows into the file that would take too long to post, before the final start of the daemon. */
   readonly fill?: (target: Target, login: string) => Promise<void>;
-  /** What is sent, once what it needs has been made. The daemon serves. */
+  /** The requests, once their data exists. The daemon serves. */
   readonly attack: Attack | ((target: Target, login: string) => Promise<Attack> | Attack);
   /** The webhooks of the other that are measured too. */
   readonly webhooks?: WebhookRule;
@@ -33,7 +33,7 @@ export interface SiegeRow {
   readonly after?: (target: Target, login: string) => Promise<string>;
 }
 
-/** Where the other's webhooks go. */
+/** The receiver of the other account's webhooks. */
 export interface WebhookRule {
   /** `new`: each to a host of its own; `known`: to hosts that have answered before; `shared`: to the attacker's. */
   readonly to: "new" | "known" | "shared";

@@ -46,7 +46,7 @@ export const siege = defineCommand({
   },
 });
 
-/** What was seen before an attack, and while it lasted. */
+/** The observations before and during an attack. */
 interface RowResult {
   readonly row: SiegeRow;
   readonly alone: OtherFigures;
@@ -160,7 +160,7 @@ const COLUMNS = [
   "as before after s",
 ];
 
-/** What the other account saw alone and during the attack, and what that cost. */
+/** The other account's latencies alone and during the attack, and the cost. */
 function tableOf(results: readonly RowResult[]): string {
   const cells = results.map(({ row, alone, during, vitals, rssBytesBefore, settledMs }) => {
     const bad = { ...during.get.bad };
