@@ -37,7 +37,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/testing": { lines: 637, files: 5 },
   "src/worker": { lines: 1305, files: 10 },
   scripts: { lines: 16879, files: 110 },
-  test: { lines: 86842, files: 600 },
+  test: { lines: 86805, files: 600 },
 };
 
 const COMMAND = "a command, loaded when it runs";
