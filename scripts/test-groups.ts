@@ -13,6 +13,7 @@ export type Level = "quick" | "test" | "full" | "conformance" | "nightly";
 const FULL = [
   "cluster",
   "dashboard",
+  "dist/main-thread-cost",
   "dist/runtimes",
   "dist/test-runners",
   "dist/vitest",
@@ -26,7 +27,7 @@ const FULL = [
 
 const CONFORMANCE = "store/postgres";
 
-// Judged by `store/sqlite-thread` as well, on every change.
+// The same rules as `store/sqlite-thread-1` and `-2`, which run on every change.
 const NIGHTLY = ["store/sqlite-inline"];
 
 // Tests of one room in one process. The others start the program or a daemon, or wait in real time.

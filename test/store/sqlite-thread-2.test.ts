@@ -1,0 +1,4 @@
+import { exerciseStore } from "./conformance.ts";
+import { openWith } from "./sqlite-writers.ts";
+
+exerciseStore("sqlite with a writer thread", openWith("thread"), { part: 1, of: 2 });
