@@ -1,6 +1,10 @@
 import { useEffect, useId, useState } from "preact/hooks";
 
-import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task/task-search.ts";
+import {
+  SEARCHED_DELIVERIES,
+  SEARCHED_STATES,
+  SEARCH_WORDS,
+} from "../../domain/task/task-search.ts";
 import { Button, Segments } from "../part/control.tsx";
 import { Time, stateText } from "../part/figure.tsx";
 import { Empty } from "../part/panel.tsx";
@@ -95,8 +99,13 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
   );
 }
 
+// Chips, and the times with their examples.
+const SHOWN_APART = new Set(["state", "delivery", "after", "before"]);
+
 function Hint() {
-  const names = ["tag", "type", "host", ...(isOperator.value ? ["account"] : []), "code", "id"];
+  const names = SEARCH_WORDS.filter((word) => {
+    return !SHOWN_APART.has(word) && (word !== "account" || isOperator.value);
+  });
   return (
     <>
       Words that must all hold: {names.map((name) => `${name}:`).join(" ")} after:2h before:7d. A

@@ -71,6 +71,9 @@ export type TaskSearch = {
 
 const FIELDS = Object.keys(FILTERS) as readonly Field[];
 
+/** The words before the colons, in the order of the fields. */
+export const SEARCH_WORDS: readonly string[] = FIELDS.map((field) => FILTERS[field].word);
+
 export const ANY_TASK = Object.fromEntries(FIELDS.map((field) => [field, null])) as TaskSearch;
 
 function filter<Value extends string | number>(word: string, rule: Rule<Value>): Filter<Value> {
@@ -213,7 +216,7 @@ function quotedWhereNeeded(value: string): string {
 
 function unknownName(name: string, value: string): string {
   const tag = quotedWhereNeeded(`${name}:${value}`);
-  return `'${name}' is not known; known are ${FIELDS.map((field) => FILTERS[field].word).join(", ")}, and a tag with a colon is written tag:${tag}`;
+  return `'${name}' is not known; known are ${SEARCH_WORDS.join(", ")}, and a tag with a colon is written tag:${tag}`;
 }
 
 function twice(shown: string, field: Field): string {

@@ -7,7 +7,7 @@ import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { summaryJson, taskEnvelope, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/run.ts";
-import { ANY_TASK } from "../../domain/task/task-search.ts";
+import { ANY_TASK, type TaskSearch } from "../../domain/task/task-search.ts";
 import {
   OPEN_STATES,
   type OpenState,
@@ -154,7 +154,7 @@ export function tasksReady({ store, cursors }: OperationDeps): Operation {
       const view = { list: "ready", scope: holder.accountId } as const;
       const { tasks, next } = await store.listReady({
         scope: view.scope,
-        search: { ...ANY_TASK, ...asked },
+        search: searchWith(asked),
         limit,
         after: openCursor(cursor, { cursors, ...view }),
       });
@@ -175,7 +175,7 @@ export function taskList({ store, cursors, findProgress }: OperationDeps): Opera
       const times = { createdAfter: created_after, createdBefore: created_before };
       const { tasks, next } = await store.listTasks({
         scope: view.scope,
-        search: { ...ANY_TASK, ...asked, ...times, states: state && [state] },
+        search: searchWith({ ...asked, ...times, states: state && [state] }),
         limit,
         after: openCursor(cursor, { cursors, ...view }),
       });
@@ -183,6 +183,13 @@ export function taskList({ store, cursors, findProgress }: OperationDeps): Opera
       return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });
     },
   });
+}
+
+/** A search with these filters. A parameter that no filter has is a type error: without its mapping it had no effect. */
+function searchWith<Given extends Partial<TaskSearch>>(
+  filters: Given & Readonly<Record<Exclude<keyof Given, keyof TaskSearch>, never>>,
+): TaskSearch {
+  return { ...ANY_TASK, ...filters };
 }
 
 interface ListPage {
@@ -308,7 +315,7 @@ function toFilter(body: Fields, accountId: number): BulkFilter {
   const { state, dry_run: _dry, cursor: _cursor, created_after, created_before, ...asked } = body;
   const times = { createdAfter: created_after, createdBefore: created_before };
   const states = state === null ? OPEN_STATES : [state];
-  return { accountId, states, search: { ...ANY_TASK, ...asked, ...times } };
+  return { accountId, states, search: searchWith({ ...asked, ...times }) };
 }
 
 // The state that the walk has reached is part of what the cursor was sealed for.
