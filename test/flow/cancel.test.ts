@@ -4,8 +4,11 @@ import { test } from "node:test";
 import { createDaemon } from "postbackd";
 
 import { farStart } from "../helpers/far-start.ts";
+import { runProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
+import { holdType, openPlace } from "./place.ts";
 import { KINDS } from "./run-kinds.ts";
 
 for (const [name, makeKind] of Object.entries(KINDS)) {
@@ -48,3 +51,21 @@ for (const [name, makeKind] of Object.entries(KINDS)) {
     assert.ok(ready.includes(last) && ready.includes('"tasks_count":1,'), ready);
   });
 }
+
+test("'admin task cancel' stops a running command, ends a wait for its task, and frees its slot", async (t) => {
+  const held = await openHeldProcesses(t);
+  const place = await openPlace(t, `${holdType(held)}concurrency = 1\n`);
+  const { client } = await place.start();
+  const id = await client.post({});
+  const running = await held.next();
+  const next = await client.post({});
+  const waiting = client.ended(id);
+
+  const { code, stderr } = await runProgram(t, ["admin", "task", "cancel", id], place);
+
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  await running.ended;
+  assert.equal((await waiting).state, "cancelled");
+  (await held.next()).socket.end();
+  assert.equal((await client.ended(next)).state, "completed");
+});

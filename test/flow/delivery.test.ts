@@ -1,21 +1,17 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
-import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { taskClient } from "../helpers/task-client.ts";
+import { openPlace } from "./place.ts";
 import { shownDelivery } from "./shown-delivery.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const MINUTE = 60_000;
 // A tick comes each second: a due attempt is sent at the next tick.
 const TICK = 1000;
-const START = ["start", "--port", "0", "--allow-target", "127.0.0.0/8"];
 
 test("a large postback, which another thread makes, is the body of task_get at every attempt", async (t) => {
   const clock = createFakeClock({ now: NOW });
@@ -71,21 +67,14 @@ test("an attempt that a stop interrupts is sent again immediately and uses no re
 test("an attempt that kill -9 interrupts is sent again with the next X-Attempt and uses no retry", async (t) => {
   const receiver = await startReceiver(t);
   receiver.answerNext({ kind: "hang" }, { kind: "hang" }, { kind: "status", status: 500 });
-  const cwd = temporaryFolder(t);
-  writeFileSync(join(cwd, "postbackd.toml"), '[webhooks]\nretry_after = ["1h"]\n');
-  const { key } = await createTestAccount(join(cwd, "postbackd.db"));
-  const start = async () => {
-    const program = startProgram(t, START, { cwd });
-    const { url } = await program.ready;
-    return { program, client: taskClient({ url, key }) };
-  };
-  let { program, client } = await start();
+  const toml = '[webhooks]\nallow = ["127.0.0.1"]\nretry_after = ["1h"]\n';
+  const place = await openPlace(t, toml);
+  let { kill, client } = await place.start();
   const id = await client.post({ postback_url: receiver.url() });
   for (let kills = 1; kills <= 2; kills++) {
     await receiver.waitFor(kills);
-    program.kill("SIGKILL");
-    await program.exit;
-    ({ program, client } = await start());
+    await kill();
+    ({ kill, client } = await place.start());
   }
 
   // A receiver has the response before the daemon records it.

@@ -5,9 +5,13 @@ import { test, type TestContext } from "node:test";
 import { createDaemon, createVirtualClock } from "postbackd";
 import type { EmbeddedDaemon, TypeSettings, VirtualClock } from "postbackd";
 
+import type { SuspendedWork } from "../../src/domain/account/account.ts";
 import { tempFolder } from "../helpers/daemon.ts";
+import { runProgram } from "../helpers/program.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { atStore } from "../http/session-requests.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
+import { holdType, openPlace } from "./place.ts";
 import { KINDS, functionKind, type Kind } from "./run-kinds.ts";
 
 interface World {
@@ -113,4 +117,41 @@ test("an account that is enabled within a second of being disabled keeps its run
   await finishNext(kind, daemon);
 
   assert.equal((await ada.ended(queued)).state, "completed");
+});
+
+test("'admin account disable' stops running commands and prints the suspended work, and 'enable' runs each task once", async (t) => {
+  const held = await openHeldProcesses(t);
+  const place = await openPlace(t, `${holdType(held)}concurrency = 2\n`, "ada");
+  const { client } = await place.start();
+  const admin = async (words: string): Promise<string> => {
+    const args = ["admin", "account", ...words.split(" ")];
+    const { code, stdout, stderr } = await runProgram(t, args, place);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+    return stdout;
+  };
+  const suspended = async (): Promise<SuspendedWork | null | undefined> =>
+    JSON.parse(await admin("list --json")).accounts[0]?.held;
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++) ids.push(await client.post({}));
+  const running = [await held.next(), await held.next()];
+
+  const disabled = await admin("disable ada");
+  await Promise.all(running.map(({ ended }) => ended));
+
+  assert.match(disabled, /\bada\b[^]* 3 queued tasks[^]* 2 running tasks[^]*enable ada/);
+  // A process ends before its task is back in the queue.
+  let waits = await suspended();
+  while (waits?.running !== 0) waits = await suspended();
+  assert.deepEqual(waits, { queued: 5, running: 0, webhooks: 0 });
+  assert.match(await admin("list"), /\nada .* 5 queued tasks\n$/);
+
+  const enabled = await admin("enable ada");
+  for (const _ of ids) (await held.next()).socket.end();
+
+  assert.match(enabled, /5 queued tasks/);
+  for (const id of ids) {
+    const { state, runs } = await client.ended(id);
+    assert.deepEqual([state, runs], ["completed", 1]);
+  }
+  assert.equal(await suspended(), null);
 });

@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { createTestAccount, type ShownTask } from "../helpers/daemon.ts";
-import { startProgram, temporaryFolder } from "../helpers/program.ts";
-import { taskClient, type TaskClient } from "../helpers/task-client.ts";
+import type { ShownTask } from "../helpers/daemon.ts";
 import {
   claim,
   createTestWorker,
@@ -16,34 +12,18 @@ import {
   type ClaimedTask,
   type WorkerOperation,
 } from "../http/worker-requests.ts";
+import { openPlace, type Running } from "./place.ts";
 
 /** The daemon is killed at each step of a worker's task. */
 
-interface Served {
-  readonly client: TaskClient;
-  readonly url: string;
-  readonly port: number;
-  readonly token: string;
-  kill(): Promise<void>;
-}
+type Served = Running & { readonly token: string };
 
-/** Makes a database with a worker. `serve` starts the daemon on it. */
-async function setUp(t: TestContext, lease: string) {
-  const cwd = temporaryFolder(t);
+/** Makes a database with a worker. Returns the start of a daemon on it. */
+async function setUp(t: TestContext, lease: string): Promise<() => Promise<Served>> {
   const toml = `[types.print]\nrunner = "worker"\nlease = "${lease}"\nretries = 3\n`;
-  writeFileSync(join(cwd, "postbackd.toml"), toml);
-  const file = join(cwd, "postbackd.db");
-  const { key } = await createTestAccount(file);
-  const token = await createTestWorker(file, ["print"]);
-  return async function serve(): Promise<Served> {
-    const program = startProgram(t, ["start", "--port", "0"], { cwd });
-    const { url, port } = await program.ready;
-    const kill = async () => {
-      program.kill("SIGKILL");
-      assert.deepEqual(await program.exit, { code: null, signal: "SIGKILL" });
-    };
-    return { client: taskClient({ url, key }), url, port, token, kill };
-  };
+  const place = await openPlace(t, toml);
+  const token = await createTestWorker(place.file, ["print"]);
+  return async () => ({ ...(await place.start()), token });
 }
 
 type Shown = ShownTask & { readonly progress: unknown };

@@ -1,49 +1,29 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { createTestAccount } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
-import { type Program, runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { runProgram, startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
-import { type HeldProcesses, openHeldProcesses } from "../run/held-process.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
+import { openPlace } from "./place.ts";
 
 const COMMAND = fileURLToPath(new URL("../fixtures/commands/answer.mjs", import.meta.url));
 
-interface Setup {
-  readonly cwd: string;
-  readonly url: string;
-  readonly port: number;
-  readonly daemon: Program;
-  readonly client: TaskClient;
-  readonly token: string;
-  /** The commands that workers run. */
-  readonly commands: HeldProcesses;
-}
-
 /** The daemon as a process, with one type for workers. */
-async function setUp(t: TestContext, { lease }: { readonly lease: string }): Promise<Setup> {
-  const cwd = temporaryFolder(t);
+async function setUp(t: TestContext, { lease }: { readonly lease: string }) {
   const toml = `[types.x]\nrunner = "worker"\nlease = "${lease}"\n[webhooks]\nallow = ["127.0.0.1"]\n`;
-  writeFileSync(join(cwd, "postbackd.toml"), toml);
-  const file = join(cwd, "postbackd.db");
-  const { key } = await createTestAccount(file);
-  const token = await createTestWorker(file, ["x"]);
-  const port = await findFreePort();
-  const daemon = startProgram(t, ["start", "--port", String(port)], { cwd });
-  const { url } = await daemon.ready;
-  const client = taskClient({ url, key });
-  return { ...{ cwd, url, port, daemon, client, token }, commands: await openHeldProcesses(t) };
+  const place = await openPlace(t, toml);
+  const token = await createTestWorker(place.file, ["x"]);
+  const daemon = await place.start(await findFreePort());
+  // The commands that workers run connect to it.
+  return { ...daemon, place, token, commands: await openHeldProcesses(t) };
 }
 
 function startWorker(
   t: TestContext,
-  { url, token, commands }: Setup,
+  { url, token, commands }: Awaited<ReturnType<typeof setUp>>,
   more: readonly string[] = [],
 ) {
   const command = [process.execPath, COMMAND, commands.socketPath];
@@ -75,7 +55,7 @@ test("a worker claims a task, runs its command and completes it, and the postbac
   assert.deepEqual(JSON.parse(worker.stdout), {
     event: "ready",
     ...{ url: `${setup.url}/`, types: ["x"], concurrency: 1 },
-    ...{ pid: worker.pid, version: (await setup.daemon.ready).version },
+    ...{ pid: worker.pid, version: (await setup.program.ready).version },
   });
   assert.deepEqual(await worker.stop(), { code: 0, signal: null });
   assert.ok(!worker.stderr.includes(setup.token));
@@ -105,12 +85,10 @@ test("a worker completes its task after kill -9 and a restart of the daemon", as
   const id = await setup.client.post('{"type":"x"}');
   const command = await setup.commands.next();
 
-  setup.daemon.kill("SIGKILL");
-  await setup.daemon.exit;
+  await setup.kill();
   command.socket.write('"done"');
   await worker.says("trying again");
-  const restarted = startProgram(t, ["start", "--port", String(setup.port)], { cwd: setup.cwd });
-  await restarted.ready;
+  await setup.place.start(setup.port);
   await worker.says("the daemon answers again");
   const task = await setup.client.ended(id);
 
@@ -127,7 +105,7 @@ test("a revoked token stops the worker's commands and ends it with exit code 1",
   await setup.client.post('{"type":"x"}');
   const command = await setup.commands.next();
 
-  const revoked = await runProgram(t, ["admin", "worker", "revoke", "press"], { cwd: setup.cwd });
+  const revoked = await runProgram(t, ["admin", "worker", "revoke", "press"], setup.place);
   await command.ended;
 
   assert.equal(revoked.code, 0);
