@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createPrivateKey } from "node:crypto";
 import { chmodSync, existsSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { DAY_MS } from "../../src/domain/clock/duration.ts";
@@ -13,6 +13,7 @@ import { tempFolder } from "../helpers/daemon.ts";
 
 const OWN = makeCertificate({ commonName: "own", names: ["api.example.com"] });
 const OTHER = makeCertificate({ commonName: "other" });
+const STRANGER = 61_234;
 
 /** Writes the two files and gives their paths; null leaves one out. */
 function write(t: TestContext, { cert, key }: { cert: string | null; key: string | null }) {
@@ -38,11 +39,16 @@ test("a folder, or an unreadable file, is refused", (t) => {
   const files = write(t, OWN);
   assert.throws(() => readTlsFiles({ ...files, cert: tempFolder(t) }), /folder/);
 
+  chmodSync(dirname(files.key), 0o755);
   chmodSync(files.key, 0o000);
-
-  // To root nothing is forbidden.
-  if (process.getuid?.() === 0) return;
-  assert.throws(() => readTlsFiles(files), /key\.pem.*permission/);
+  // Root may read any file.
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(STRANGER);
+  try {
+    assert.throws(() => readTlsFiles(files), /key\.pem.*permission/);
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
 });
 
 test("text around a PEM, a chain, and one file for both are accepted", (t) => {
