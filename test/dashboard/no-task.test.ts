@@ -23,7 +23,7 @@ test("an overview without any task", (t) =>
   takeSteps(
     t,
     {
-      "shows a command that posts the first task": pastes,
+      "keeps its form while the first task is refused, and shows a command that posts one": pastes,
     },
     { toml: SEVERAL_TYPES },
   ));
@@ -39,6 +39,15 @@ async function pastes(t: TestContext, daemon: TestDaemon): Promise<void> {
   const panel = panelOf(page);
   await panel.getByRole("button", { name: "New task…" }).waitFor();
   const isSame = await mark(page);
+  await panel.getByRole("button", { name: "New task…" }).click();
+  const dialog = page.getByRole("dialog");
+  const url = dialog.getByLabel("Postback URL");
+  await url.fill("http://10.0.0.7/hook");
+  await dialog.locator("[type=submit]").click();
+  await dialog.locator("[aria-invalid=true]").waitFor();
+  await panel.locator("a[href^='/dashboard/tasks?']").waitFor();
+  assert.equal(await url.inputValue(), "http://10.0.0.7/hook");
+  await page.keyboard.press("Escape");
 
   const answer = await paste((await panel.locator("pre").textContent()) ?? "", daemon);
 

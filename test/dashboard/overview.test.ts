@@ -59,11 +59,17 @@ describe("the overview", () => {
       ]);
     }));
 
-  test("the numbers change without a reload", (t) =>
+  test("the numbers change without a reload, and delayed tasks are counted apart", (t) =>
     withOverview(t, async ({ page, daemon }) => {
       await number(page, "Ready").getByText("3", { exact: true }).waitFor();
       await daemon.post([{}, {}]);
       await number(page, "Ready").getByText("5", { exact: true }).waitFor();
+      // Delayed tasks do not wait.
+      const later = { start_at: new Date(Date.now() + 3_600_000).toISOString() };
+      await daemon.post([later, later, later]);
+      const waiting = number(page, "Waiting");
+      await waiting.getByText(/\b3\b/).waitFor();
+      assert.equal(await waiting.locator("b").textContent(), "0");
     }));
 
   test("dragging over a chart zooms all charts by the URL, and a reset zooms out", (t) =>

@@ -11,7 +11,8 @@ import { forgive, mark, REFUSED, takeSteps } from "./visit.ts";
 
 test("signing in and out", (t) =>
   takeSteps(t, {
-    "an account signs in by the form, and the browser does not store its key": signsInByForm,
+    "an account signs in by the form, its key is not stored, and the reference is linked":
+      signsInByForm,
     "a wrong key is refused, and the form keeps the login": refusesWrongKey,
     "the operator signs in once by the link of the command": signsInByLink,
     "a link pasted into an open page signs in and stays out of the history": signsInByPastedLink,
@@ -37,6 +38,8 @@ async function signsInByForm(t: TestContext, daemon: TestDaemon): Promise<void> 
     "JSON.stringify([document.cookie, localStorage, sessionStorage, location.href])",
   );
   assert(!String(kept).includes(daemon.account.key) && !String(kept).includes(cookie.value));
+  await page.locator("header a[href='/docs']").click();
+  await page.waitForURL("**/docs");
 }
 
 async function refusesWrongKey(t: TestContext, daemon: TestDaemon): Promise<void> {
@@ -63,6 +66,8 @@ async function signsInByLink(t: TestContext, daemon: TestDaemon): Promise<void> 
   await first.page.goto(url);
   await first.page.getByRole("heading", { name: "Overview" }).waitFor();
   await first.page.getByText("all accounts", { exact: true }).first().waitFor();
+  assert.equal(first.page.url(), `${daemon.url}/dashboard/`);
+  assert.deepEqual(await linksInHistory(first), []);
 
   const second = await openPage(t, daemon.url);
   await second.page.goto(url);

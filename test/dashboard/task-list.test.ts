@@ -12,7 +12,7 @@ const COUNT = 130;
 test("the list of tasks", (t) =>
   takeSteps(t, {
     "Escape restores the search and then leaves the field": keepsSearch,
-    "Back from a task restores rows, scroll position and selection": keepsPlace,
+    "Back from a task restores the older page, its rows, scroll position and selection": keepsPlace,
     "opening the list again starts at the top with the newest tasks": startsAtTop,
   }));
 
@@ -106,6 +106,9 @@ const TWO_FRAMES =
 
 async function keepsPlace(t: TestContext, daemon: TestDaemon): Promise<void> {
   const page = await openList(t, daemon, "?q=state:completed");
+  const [newest] = (await placeOf(page)).tags;
+  await returnBy(page, () => page.getByRole("button", { name: "Older tasks" }).click());
+  assert.notEqual((await placeOf(page)).tags[0], newest);
   const before = await leaveMarks(page);
 
   await openTask(page, 34);

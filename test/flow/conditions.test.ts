@@ -197,7 +197,7 @@ test("a failed backup is one event, one line of the log and a warning of a daemo
   assert.match(JSON.stringify(body), /"warnings":\["[^"]*backup[^"]*2030-01-31T09:01/);
 });
 
-test("the operator's overview shows a condition as a point of attention", async (t) => {
+test("the operator's overview shows a condition as a point of attention, an account's does not", async (t) => {
   const told = await startTold(t, 'retention_days = 1\nwebhooks.retry_after = ["2d"]');
   await told.until("retention.short began -");
 
@@ -209,4 +209,6 @@ test("the operator's overview shows a condition as a point of attention", async 
   assert.equal(attention.length, 1);
   assert.equal(attention[0]?.what, "condition");
   assert.match(attention[0].text, /retention_days = 1/i);
+  const ofAccount = await told.daemon.call("/v1/stats/overview");
+  assert.match(await ofAccount.text(), /"attention":\[\]/);
 });
