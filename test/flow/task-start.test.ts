@@ -6,8 +6,7 @@ import { test, type TestContext } from "node:test";
 import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { taskClient } from "../helpers/task-client.ts";
-
-const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+import { NOW } from "./world.ts";
 
 function at(seconds: number): string {
   return new Date(NOW + seconds * 1000).toISOString();
@@ -70,4 +69,26 @@ test("a task starts at its start_at, or immediately if the time has passed", asy
   assert.equal(await order(0), "a");
   assert.equal(await order(1), "ab");
   assert.equal(await order(1), "abc");
+});
+
+const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
+
+test("a daemon accepts tasks of a type that it does not run, and another daemon runs them", async (t) => {
+  const first = await startTestDaemon(t, { toml: `run_types = ["b"]\n${TYPES}` });
+  const posted = await first.post([
+    { type: "a", input: 1 },
+    { type: "b", input: 2 },
+  ]);
+  const [left = "", own = ""] = posted.tasks.map(({ id }) => id);
+  await first.daemon.idle();
+
+  assert.equal((await first.get(own)).state, "completed");
+  const waiting = await first.get(left);
+  assert.deepEqual([waiting.state, waiting.runs], ["queued", 0]);
+
+  await first.daemon.stop();
+  const { folder, account } = first;
+  const second = await startTestDaemon(t, { folder, account, toml: TYPES });
+  await second.daemon.idle();
+  assert.equal((await second.get(left)).state, "completed");
 });
