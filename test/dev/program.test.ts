@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { copyFileSync, existsSync, readFileSync, readdirSync, watch, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { dirname, join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
+
+import Database from "better-sqlite3";
 
 import { withOwnTargets } from "../../src/dev/greeting.ts";
 import { mintKey, newWebhookSecret } from "../../src/domain/account/key.ts";
@@ -10,9 +14,10 @@ import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";
-import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { SOURCES, runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { startDevProgram, type DevReady } from "./dev-client.ts";
+import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
+import { type DevReady, type ShownBody, startDevProgram } from "./dev-client.ts";
 
 const newKey = (): string => mintKey({ label: null, createdAt: 0 }, new IdGenerator()).key;
 
@@ -186,3 +191,125 @@ for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     await until(folder, (files) => files.every((name) => !name.startsWith("postbackd-")));
   });
 }
+
+const START = ["start", "--port", "0", "--db"];
+const DEV = ["dev", "--port", "0", "--db"];
+
+for (const [name, make] of [
+  [
+    "that start has served",
+    async (t: TestContext, file: string) => {
+      const real = startProgram(t, [...START, file]);
+      await real.ready;
+      assert.equal((await real.stop()).code, 0);
+    },
+  ],
+  [
+    "with accounts and another version of the schema",
+    async (t: TestContext, file: string) => {
+      await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+      const connection = new Database(file);
+      const version = Number(connection.pragma("user_version", { simple: true }));
+      connection.pragma(`user_version = ${version - 1}`);
+      connection.exec("DELETE FROM secrets");
+      connection.pragma("wal_checkpoint(TRUNCATE)");
+      connection.close();
+    },
+  ],
+] as const) {
+  test(`dev refuses a file ${name}, and changes nothing in it`, async (t) => {
+    const file = join(temporaryFolder(t), "real.db");
+    await make(t, file);
+    const before = readFileSync(file);
+
+    const { code, stderr } = await runProgram(t, [...DEV, file]);
+
+    assert.equal(code, 1);
+    assert.ok(stderr.includes("postbackd start"), stderr);
+    assert.ok(readFileSync(file).equals(before));
+  });
+}
+
+test("a file that dev created is served by dev again, and refused by start", async (t) => {
+  const file = join(temporaryFolder(t), "tests.db");
+  const dev = await startDevProgram(t, "--db", file);
+  const [id = ""] = await dev.post({ input: 1 });
+  await dev.ask(`GET /dev/wait/${id}`);
+  assert.equal((await dev.program.stop()).code, 0);
+
+  const { code, stderr } = await runProgram(t, [...START, file]);
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("postbackd dev"), stderr);
+
+  const again = await startDevProgram(t, "--db", file);
+  assert.equal((await again.task(id)).state, "completed");
+  await again.program.stop();
+  assert.ok(existsSync(file));
+});
+
+test("start serves a file without a mark of its mode, as older versions left it", async (t) => {
+  const folder = temporaryFolder(t);
+  const [file, copy] = [join(folder, "a.db"), join(folder, "b.db")];
+  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+  copyFileSync(file, copy);
+
+  const real = startProgram(t, [...START, copy]);
+  await real.ready;
+  assert.equal((await real.stop()).code, 0);
+});
+
+const noTerminal = reasonToSkipTerminal();
+const run = promisify(execFile);
+
+/** Runs each command that a terminal shows at the start, and returns the responses. */
+async function pasted(t: TestContext, { toml, flags, last }: Case): Promise<readonly ShownBody[]> {
+  const file = join(temporaryFolder(t), "postbackd.toml");
+  writeFileSync(file, toml);
+  const args = ["dev", "--port", "0", "--config", file, ...flags];
+  const program = startOnTerminal(t, args);
+  await program.shows(`${last}\r\n`);
+  const commands = program.shown.split("\r\n").filter((line) => line.startsWith("  curl "));
+  const bodies: ShownBody[] = [];
+  for (const command of commands) {
+    const { stdout } = await run("sh", ["-c", command]);
+    bodies.push(JSON.parse(stdout) as ShownBody);
+  }
+  return bodies;
+}
+
+interface Case {
+  readonly toml: string;
+  readonly flags: readonly string[];
+  /** The end of the last command. */
+  readonly last: string;
+}
+
+const TYPES = '[types.thumb]\nrunner = "worker"\n[types.copy]\nrunner = "echo"\n';
+
+for (const [name, toml] of [
+  ["the default type", ""],
+  ["several types, the first of them for workers", TYPES],
+] as const) {
+  test(
+    `the commands of the greeting post a task and read its webhook, with ${name}`,
+    { skip: noTerminal },
+    async (t) => {
+      const [posted, inbox] = await pasted(t, { toml, flags: [], last: "wait=10'" });
+
+      assert.equal(posted?.tasks?.[0]?.status_code, 20100);
+      assert.equal(inbox?.messages?.[0]?.task_id, posted?.tasks?.[0]?.id);
+      assert.equal(inbox?.messages?.[0]?.signature.verdict, "valid");
+    },
+  );
+}
+
+test(
+  "with --strict-targets the greeting posts a task without the inbox",
+  { skip: noTerminal },
+  async (t) => {
+    const given = { toml: TYPES, flags: ["--strict-targets"], last: "tasks_ready" };
+    const [posted, ready] = await pasted(t, given);
+
+    assert.deepEqual([posted?.tasks?.[0]?.status_code, ready?.status_code], [20100, 20000]);
+  },
+);
