@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
-import { folderWith, testPackage } from "../package/npm-package.ts";
+import { folderWith, testPackage } from "../package/packages.ts";
 
 const ARCHIVE = testPackage();
 

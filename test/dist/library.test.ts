@@ -7,9 +7,8 @@ import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { exchange } from "../helpers/raw-http.ts";
-import { folderWith, testPackage } from "../package/npm-package.ts";
-import { TYPESCRIPT } from "../receivers/languages.ts";
-import { pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
+import { folderWith, testPackage } from "../package/packages.ts";
+import { TYPESCRIPT, pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
 import { findProgram, RUNTIME_NAMES, tellRun, type Runtime } from "../runtimes/runtimes.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));

@@ -11,7 +11,7 @@ import { hasBrowser, openPage } from "../dashboard/browser.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
-import { folderWith, testPackage } from "../package/npm-package.ts";
+import { folderWith, testPackage } from "../package/packages.ts";
 import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
 const ARCHIVE = testPackage();

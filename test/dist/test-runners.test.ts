@@ -3,8 +3,9 @@ import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram } from "../helpers/program.ts";
-import { folderWith, testPackage } from "../package/npm-package.ts";
+import { folderWith, testPackage } from "../package/packages.ts";
 import { findRuntime } from "../runtimes/runtimes.ts";
 
 /**
@@ -118,7 +119,7 @@ interface Runner {
 
 const JEST = ["--runInBand", "--transform={}", "--testTimeout=60000"];
 const JEST_ARGS = ["node_modules/jest/bin/jest.js", "--testMatch=**/*.test.?js", ...JEST];
-const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--maxWorkers=1", "--testTimeout=60000"];
+const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--testTimeout=60000"];
 const MOCHA = ["node_modules/mocha/bin/mocha.js", "--timeout=60000", "*.test.?js"];
 
 const RUNNERS: Readonly<Record<string, Runner>> = {
@@ -165,7 +166,7 @@ const RUNNERS: Readonly<Record<string, Runner>> = {
         name: "vitest",
         extension: "mjs",
         head: `${IMPORTS}import { test, vi } from "vitest";${fakes("vi")}`,
-        args: [...VITEST, `--pool=${pool}`],
+        args: [...VITEST, "--maxWorkers=1", `--pool=${pool}`],
       },
     ]),
   ),
@@ -196,3 +197,30 @@ for (const [title, { name, extension, head, args }] of Object.entries(RUNNERS)) 
     assert.deepEqual(ran.toSorted(), [...NAMES, ...NAMES].toSorted());
   });
 }
+
+/** The first test of the guide, as users of vitest write it. */
+function firstTest(): string {
+  const text = readFileSync(join(ROOT, "docs", "guides", "test-your-receiver.md"), "utf8");
+  const [, code = ""] = /^```ts\n(.*?)^```$/ms.exec(text) ?? [];
+  assert.match(code, /advance\("21m"\)/);
+  return code.replace('from "node:test"', 'from "vitest"');
+}
+
+test("the first test of the guide passes fifty times in four processes of vitest", async (t) => {
+  const cwd = folderWith(t, ARCHIVE);
+  if (!addRunner(t, "vitest", cwd)) return;
+  writeFileSync(join(cwd, "package.json"), '{"type":"module"}');
+  const [imports = "", body = ""] = firstTest().split("\n\ntest(");
+  const tests = Array.from({ length: 5 }, () => `test(${body}`).join("\n");
+  for (let file = 0; file < 10; file++)
+    writeFileSync(join(cwd, `outage-${file}.test.ts`), `${imports}\n${tests}`);
+  const report = ["--reporter=json", "--outputFile=report.json"];
+  const args = [...VITEST, "--pool=forks", "--maxWorkers=4", ...report];
+
+  const command = [process.execPath] as const;
+  const { code, stdout, stderr } = await runProgram(t, args, { command, cwd });
+
+  assert.equal(code, 0, stdout + stderr);
+  const passed = JSON.parse(readFileSync(join(cwd, "report.json"), "utf8"));
+  assert.deepEqual([passed.numPassedTests, passed.numTotalTests], [50, 50]);
+});

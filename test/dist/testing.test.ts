@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
-import { folderWith, testPackage } from "../package/npm-package.ts";
+import { folderWith, testPackage } from "../package/packages.ts";
 import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
 const ARCHIVE = testPackage();
