@@ -7,7 +7,7 @@ import { version } from "../../scripts/manifest.ts";
 import { runTask, type Service } from "../dist/binary.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { exchange } from "../helpers/raw-http.ts";
-import { folderWith, testPackage } from "./npm-package.ts";
+import { folderWith, testPackage } from "./packages.ts";
 
 const ARCHIVE = testPackage();
 

@@ -1,12 +1,14 @@
+import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after } from "node:test";
+import { type TestContext, after } from "node:test";
 
-import { hostPlatform } from "../../scripts/manifest.ts";
-import { packageParts, type PackageOrder } from "../../scripts/package/packages.ts";
+import { ROOT, hostPlatform, version } from "../../scripts/manifest.ts";
+import { type PackageOrder, makeNpmPackage, packageParts } from "../../scripts/package/packages.ts";
 import { BINARY } from "../dist/binary.ts";
+import { temporaryFolder } from "../helpers/program.ts";
 
 /** Packages for the platform of the tests, in a folder that is removed after the file's tests. */
 export function testOrder(): PackageOrder {
@@ -26,4 +28,27 @@ export function testOrder(): PackageOrder {
 /** True where a program of this name can be run. */
 export function hasProgram(name: string): boolean {
   return spawnSync(name, ["--version"]).error === undefined;
+}
+
+/** Makes npm's package of what was built, in a folder that is removed after the file's tests; answers its path. */
+export function testPackage(): string {
+  const built = join(ROOT, "dist", "daemon");
+  assert.ok(existsSync(built), `There is no ${built}: run 'npm run build' first.`);
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  // Any time and any notices will do.
+  const notices = Buffer.from("notices");
+  makeNpmPackage({ notices, folder, date: 1_790_000_000, isQuick: true });
+  return join(folder, `postbackd-${version}.tgz`);
+}
+
+/** A folder where the package is in node_modules and nothing else is, as every package manager lays it out. */
+export function folderWith(t: TestContext, archive: string): string {
+  const folder = temporaryFolder(t);
+  const home = join(folder, "node_modules", "postbackd");
+  mkdirSync(home, { recursive: true });
+  const args = ["-xzf", archive, "-C", home, "--strip-components=1"];
+  const { status, stderr } = spawnSync("tar", args, { encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  return folder;
 }

@@ -2,8 +2,15 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { BINARY } from "../dist/binary.ts";
-import { newControlGroup, noControlGroup } from "./control-group.ts";
-import { Machine, machineProblem, newDisk, until, type MachineDisk } from "./machine.ts";
+import {
+  Machine,
+  type MachineDisk,
+  machineProblem,
+  newControlGroup,
+  newDisk,
+  noControlGroup,
+  until,
+} from "./machine.ts";
 import {
   DATA_FOLDER,
   endsOf,
