@@ -4,8 +4,7 @@ import { test, type TestContext } from "node:test";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { askAsWorker, createTestWorker } from "../http/worker-requests.ts";
-import { openPage, signIn } from "./browser.ts";
-import { forgive, goTo, signInAsOperator, takeSteps } from "./visit.ts";
+import { forgive, goTo, openPage, signIn, signInAsOperator, takeSteps } from "./browser.ts";
 
 const STRANGE = ["日本", "a\nb\u0000", " tester ", "%74ester", "\ud800"];
 

@@ -5,8 +5,7 @@ import type { Page } from "playwright-core";
 
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
-import { openPage, signIn } from "./browser.ts";
-import { mark, takeSteps } from "./visit.ts";
+import { mark, openPage, signIn, takeSteps } from "./browser.ts";
 
 const TOML = "[webhooks]\nretry_after = []\n";
 

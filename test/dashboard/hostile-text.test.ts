@@ -7,8 +7,15 @@ import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { naughtyStrings } from "../http/corpora.ts";
 import { askAsWorker, createTestWorker, type ClaimedTask } from "../http/worker-requests.ts";
-import { openPage, signIn, type TestPage } from "./browser.ts";
-import { forgive, goTo, signInAsOperator, takeSteps } from "./visit.ts";
+import {
+  type TestPage,
+  forgive,
+  goTo,
+  openPage,
+  signIn,
+  signInAsOperator,
+  takeSteps,
+} from "./browser.ts";
 
 const SCRIPT = `<script>alert(1)</script>`;
 const IMAGE = `"><img src=x onerror=alert(document.domain)>`;

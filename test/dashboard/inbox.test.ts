@@ -5,8 +5,7 @@ import type { Page } from "playwright-core";
 
 import { startDevProgram, type DevClient } from "../dev/dev-client.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-import { accessProblems, hasBrowser, openPage } from "./browser.ts";
-import { goTo, signInAsOperator } from "./visit.ts";
+import { accessProblems, goTo, hasBrowser, openPage, signInAsOperator } from "./browser.ts";
 
 const HOSTILE = `<img src=x onerror="globalThis.isTaken = true">`;
 

@@ -6,8 +6,16 @@ import type { Page } from "playwright-core";
 import { verifyPostback } from "../../src/verify.ts";
 import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
-import { openPage, signIn } from "./browser.ts";
-import { forgive, goTo, mark, REFUSED, signInAsOperator, takeSteps } from "./visit.ts";
+import {
+  REFUSED,
+  forgive,
+  goTo,
+  mark,
+  openPage,
+  signIn,
+  signInAsOperator,
+  takeSteps,
+} from "./browser.ts";
 
 const KEY = /pbd_live_[\dA-Za-z]{40}/;
 const SECRET = /whsec_[\w+/-]{20,}=*/;

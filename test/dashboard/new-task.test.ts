@@ -10,8 +10,16 @@ import {
   tasksOf,
   type ClaimedTask,
 } from "../http/worker-requests.ts";
-import { openPage, signIn, type TestPage } from "./browser.ts";
-import { forgive, goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
+import {
+  type TestPage,
+  forgive,
+  goTo,
+  mark,
+  openPage,
+  signIn,
+  signInAsOperator,
+  takeSteps,
+} from "./browser.ts";
 
 const TOML = `
 [types.resize]

@@ -7,8 +7,7 @@ import { until } from "../../scripts/kit/until.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { signInOperator } from "../http/operator-requests.ts";
-import { openPage, signIn } from "./browser.ts";
-import { forgive, goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
+import { forgive, goTo, mark, openPage, signIn, signInAsOperator, takeSteps } from "./browser.ts";
 
 const HOSTILE = `<img src=x onerror=alert(1)>`;
 

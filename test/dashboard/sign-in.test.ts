@@ -6,8 +6,7 @@ import type { Page } from "playwright-core";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { createLink } from "../http/session-requests.ts";
-import { openPage, signIn, type TestPage } from "./browser.ts";
-import { forgive, mark, REFUSED, takeSteps } from "./visit.ts";
+import { REFUSED, type TestPage, forgive, mark, openPage, signIn, takeSteps } from "./browser.ts";
 
 test("signing in and out", (t) =>
   takeSteps(t, {

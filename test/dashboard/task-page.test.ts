@@ -2,7 +2,17 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import type { FoundTask } from "../../src/api/search.ts";
-import { followPage, freshPage, type TaskPage } from "../../src/dashboard/tasks/task-page.ts";
+import { KeptAnswers } from "../../src/dashboard/shell/kept-answers.ts";
+import {
+  type TaskPage,
+  followPage,
+  freshPage,
+  listedIn,
+  searchWords,
+  toggled,
+  withoutWord,
+} from "../../src/dashboard/tasks/task-page.ts";
+import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 
 /** A task created in that second. */
 function rowOf(second: number, state: FoundTask["state"] = "queued"): FoundTask {
@@ -69,4 +79,91 @@ describe("a page of tasks that is read", () => {
     assert.deepEqual(idsOf(page.rows), ["task-1"]);
     assert.deepEqual(page.arrived, []);
   });
+});
+
+describe("the filters of the task list", () => {
+  test("add a value to a search, remove it, and keep the other words", () => {
+    const q = 'tag:"a \\" b state:failed" after:2h';
+
+    const failed = toggled(q, "state", "failed");
+    const both = toggled(failed, "state", "queued");
+
+    assert.equal(failed, `state:failed ${q}`);
+    assert.equal(both, `state:failed,queued ${q}`);
+    assert.equal(toggled(toggled(both, "state", "failed"), "state", "queued"), q);
+  });
+
+  test("recognise a word in capitals and in quotes", () => {
+    assert.deepEqual(listedIn('STATE:"Failed,ready"', "state"), ["failed", "ready"]);
+    assert.equal(toggled("State:FAILED", "state", "failed"), "");
+  });
+
+  test("ignore words with the same prefix", () => {
+    assert.deepEqual(listedIn("states:failed tag:state:failed", "state"), []);
+  });
+
+  test("keep all other words of hostile text", () => {
+    const hostile = ['"', "tag:", '""', '\\"', ":", "a:b", "state:", "\u202e", "😀", 'tag:"a b'];
+    for (const q of hostile) {
+      const words = searchWords(toggled(q, "state", "failed"));
+      assert.equal(words[0], "state:failed", q);
+      assert.deepEqual(words.slice(1), q === "state:" ? [] : searchWords(q), q);
+    }
+  });
+
+  test("remove one of several equal words", () => {
+    assert.equal(withoutWord('a "b c" a', 0), '"b c" a');
+    assert.equal(withoutWord('a "b c" a', 1), "a a");
+  });
+
+  test("return valid searches", () => {
+    const parsed = parseTaskSearch(toggled('tag:"x y"', "delivery", "given_up"), 0);
+    assert("search" in parsed);
+    assert.deepEqual(parsed.search.deliveries, ["given_up"]);
+    assert.equal(parsed.search.tag, "x y");
+  });
+});
+
+function response(text: string, tag?: string, status = 200): Response {
+  return new Response(text, { status, headers: tag === undefined ? {} : { ETag: tag } });
+}
+
+function notModified(): Response {
+  return new Response(null, { status: 304 });
+}
+
+test("a 304 returns the kept text", async () => {
+  const kept = new KeptAnswers();
+  assert.equal(kept.tagOf("a"), null);
+
+  assert.equal(await kept.textOf("a", response("one", '"1"')), "one");
+  assert.equal(kept.tagOf("a"), '"1"');
+  assert.equal(await kept.textOf("a", notModified()), "one");
+  assert.equal(await kept.textOf("a", response("two", '"2"')), "two");
+  assert.equal(await kept.textOf("a", notModified()), "two");
+});
+
+test("a refusal, a response without ETag and a long text are not kept", async () => {
+  const kept = new KeptAnswers();
+  await kept.textOf("a", response("one", '"1"'));
+
+  await kept.textOf("a", response("no", '"2"', 403));
+  await kept.textOf("b", response("untagged"));
+  await kept.textOf("c", response("a".repeat(600_000), '"3"'));
+
+  for (const asked of ["a", "b", "c"]) assert.equal(kept.tagOf(asked), null);
+});
+
+test("sixteen responses are kept, and none after forget", async () => {
+  const kept = new KeptAnswers();
+  const names = Array.from({ length: 17 }, (_, index) => `response ${index}`);
+
+  for (const name of names) await kept.textOf(name, response(name, `"${name}"`));
+
+  assert.deepEqual(
+    names.filter((name) => kept.tagOf(name) !== null),
+    names.slice(1),
+  );
+  kept.forget();
+  assert.equal(kept.tagOf("response 16"), null);
 });

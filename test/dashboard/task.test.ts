@@ -1,8 +1,174 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import fc from "fast-check";
+
 import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../src/api/timeline.ts";
+import { findJsonFault } from "../../src/dashboard/post/json-fault.ts";
+import { EMPTY_DRAFT, draftOf, postedText } from "../../src/dashboard/post/task-draft.ts";
+import {
+  isList,
+  isObject,
+  jsonText,
+  memberOf,
+  parseJsonSource,
+} from "../../src/dashboard/task/json-source.ts";
 import { leftOf, rowsOf, ticksOf, viewOf, viewsOf } from "../../src/dashboard/task/timeline-row.ts";
+
+const FAULTS: readonly (readonly [text: string, line: number, column: number, expected: string])[] =
+  [
+    ["", 1, 1, "a value"],
+    ["  ", 1, 3, "a value"],
+    ["{", 1, 2, "a name in double quotes, or }"],
+    ['{\n  "a": 1,\n}', 3, 1, "a name in double quotes"],
+    ['{"a" 1}', 1, 6, "a colon"],
+    ['{"a":}', 1, 6, "a value"],
+    ['{"a":1 "b":2}', 1, 8, "a comma or }"],
+    ["[1 2]", 1, 4, "a comma or ]"],
+    ["[1,]", 1, 4, "a value"],
+    ["[,1]", 1, 2, "a value or ]"],
+    ["[1}", 1, 3, "a comma or ]"],
+    ["{'a': 1}", 1, 2, "a name in double quotes, or }"],
+    ["1 2", 1, 3, "nothing more"],
+    ['1"', 1, 2, "nothing more"],
+    ["01", 1, 2, "nothing more"],
+    ["-", 1, 1, "a value"],
+    ["[tru]", 1, 2, "a value or ]"],
+    ['"😀" x', 1, 5, "nothing more"],
+    [
+      '["a\n"]',
+      1,
+      4,
+      String.raw`the string's closing quote; line breaks and tabs in it are written \n and \t`,
+    ],
+    [String.raw`["a\x"]`, 1, 4, String.raw`an escape such as \n, \" or \\`],
+  ];
+
+test("a fault has its line, its column and the expected token", () => {
+  for (const [text, line, column, expected] of FAULTS) {
+    assert.deepEqual(findJsonFault(text), { line, column, expected }, text);
+  }
+});
+
+test("JSON has no fault, and truncated JSON has one", () => {
+  fc.assert(
+    fc.property(fc.json(), fc.nat(), (text, cut) => {
+      assert.equal(findJsonFault(text), null);
+      const part = text.slice(0, cut % text.length);
+      const isJson = ((): boolean => {
+        try {
+          JSON.parse(part);
+          return true;
+        } catch {
+          return false;
+        }
+      })();
+      assert.equal(findJsonFault(part) === null, isJson);
+    }),
+  );
+});
+
+test("a fault is at the first character that cannot continue the JSON", () => {
+  const characters = fc.constantFrom(...'[]{}:,"\\ 1-.e\nau0');
+  fc.assert(
+    fc.property(fc.string({ unit: characters, maxLength: 12 }), (text) => {
+      const fault = findJsonFault(text);
+      if (fault === null) return;
+      const at = placeOf(text, fault);
+      assert(at >= 0 && at <= text.length);
+      // The text before the fault can still become JSON.
+      const before = findJsonFault(`${text.slice(0, at)}`);
+      assert(before === null || placeOf(text, before) === at, JSON.stringify(text));
+    }),
+  );
+});
+
+function placeOf(text: string, { line, column }: { line: number; column: number }): number {
+  const lines = text.split("\n").slice(0, line - 1);
+  return lines.join("\n").length + (line > 1 ? 1 : 0) + column - 1;
+}
+
+test("a fault at 200,000 levels or after a long string is found", () => {
+  const deep = "[".repeat(200_000);
+  assert.equal(findJsonFault(deep)?.column, 200_001);
+  const long = `"${String.raw`a\n`.repeat(200_000)}`;
+  assert.equal(findJsonFault(long)?.column, 600_002);
+});
+
+test("a draft is posted without empty fields and with every digit of its input", () => {
+  const draft = { ...EMPTY_DRAFT, type: "echo", input: '{"n": 9007199254740993.10}' };
+
+  assert.equal(postedText(draft), '{"type":"echo","input":{"n": 9007199254740993.10}}');
+});
+
+test("a draft's priority is posted as a number, and its start in UTC", () => {
+  const draft = { ...EMPTY_DRAFT, priority: "9", start_at: "2030-01-31T09:00", tag: 'a "b"' };
+
+  assert.deepEqual(JSON.parse(postedText(draft)), {
+    tag: 'a "b"',
+    priority: 9,
+    start_at: new Date(2030, 0, 31, 9).toISOString(),
+  });
+});
+
+test("a task that is posted again keeps every field except its start", () => {
+  const data = {
+    ...{ type: "echo", tag: "t", marketplace: "us", priority: 3 },
+    ...{ postback_url: "https://a.example/", pingback_url: "https://b.example/?id=$id" },
+  };
+
+  const draft = draftOf({ ...data, start_at: "2030-01-31T09:00:00.000Z" }, "[1]");
+
+  assert.deepEqual(JSON.parse(postedText(draft)), { ...data, input: [1] });
+});
+
+test("a refused task is posted again without invalid fields", () => {
+  const draft = draftOf({ type: ["echo"], tag: null, priority: "high", unknown: 1 }, "");
+
+  assert.deepEqual(draft, EMPTY_DRAFT);
+});
+
+describe("displayed JSON", () => {
+  test("keeps every digit of its numbers", () => {
+    const numbers = [
+      "1.50",
+      "9007199254740993",
+      "1e400",
+      "-0",
+      "0.1E-7",
+      "12345678901234567890.12",
+    ];
+    const value = parseJsonSource(`[${numbers.join(",")}]`);
+
+    assert(isList(value));
+    assert.deepEqual(
+      value.map((item) => jsonText(item)),
+      numbers,
+    );
+  });
+
+  test("is copied as the same document", () => {
+    const text = '{"a":[1,{"b":null}],"":"\\u202e\\u0000","t":true,"e":{},"l":[]}';
+    const value = parseJsonSource(text);
+
+    assert(value !== undefined);
+    assert.deepEqual(JSON.parse(jsonText(value)), JSON.parse(text));
+  });
+
+  test("has names of Object.prototype as own members alone", () => {
+    const value = parseJsonSource('{"__proto__": 1, "constructor": {"toString": 2}}');
+
+    assert(isObject(value));
+    assert.deepEqual(Object.keys(value), ["__proto__", "constructor"]);
+    assert.equal(memberOf(value, "hasOwnProperty"), undefined);
+    assert.equal(memberOf(memberOf(value, "constructor"), "valueOf"), undefined);
+  });
+
+  test("is undefined for invalid and very deep text", () => {
+    assert.equal(parseJsonSource("{"), undefined);
+    assert.equal(parseJsonSource("[".repeat(100_000) + "]".repeat(100_000)), undefined);
+  });
+});
 
 const MINUTE = 60_000;
 
