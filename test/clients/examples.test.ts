@@ -11,8 +11,7 @@ import type { ObservedRequest } from "../../src/domain/observer.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram, type Finished } from "../helpers/program.ts";
 import { startReceiver, type Reply } from "../helpers/receiver.ts";
-import { buildGo } from "../receivers/languages.ts";
-import { pathOf, reasonToSkip, type Language } from "../receivers/receiver-process.ts";
+import { type Language, buildGo, pathOf, reasonToSkip } from "../receivers/receiver-process.ts";
 
 const PYTHON: Language = {
   name: "Python",

@@ -5,8 +5,12 @@ import { test, type TestContext } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, SOURCES, temporaryFolder, type Finished } from "../helpers/program.ts";
-import { goEnvironment } from "../receivers/languages.ts";
-import { pathOf, reasonToSkip, type Language } from "../receivers/receiver-process.ts";
+import {
+  type Language,
+  goEnvironment,
+  pathOf,
+  reasonToSkip,
+} from "../receivers/receiver-process.ts";
 
 const PYTHON: Language = {
   name: "pytest",

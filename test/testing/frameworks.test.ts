@@ -7,11 +7,14 @@ import { fileURLToPath } from "node:url";
 import { ROOT } from "../../scripts/manifest.ts";
 import { checkReceiver, startDaemon, type StartedReceiver } from "../../src/testing/testing.ts";
 import { temporaryFolder } from "../helpers/program.ts";
-import { GO, PHP, PYTHON, TYPESCRIPT } from "../receivers/languages.ts";
 import {
+  GO,
+  type Language,
+  PHP,
+  PYTHON,
+  TYPESCRIPT,
   reasonToSkip,
   startReceiverProcess,
-  type Language,
 } from "../receivers/receiver-process.ts";
 import { findRuntime } from "../runtimes/runtimes.ts";
 
