@@ -164,6 +164,8 @@ test("show prints the signed bytes and the headers of each attempt as they were 
   const receiver = await startReceiver(t);
   receiver.answerNext({ kind: "status", status: 500 });
   const daemon = await startTestDaemon(t, { toml: 'webhooks.retry_after = ["1ms"]' });
+  // Attempts have a signature by each secret.
+  await documentOf(t, ["admin", "secret", "rotate", "tester", "--db", daemon.file]);
   const id = await postOne(daemon, {
     tag: "ü/ö",
     input: { n: 1, text: "é \u202e" },
@@ -180,6 +182,7 @@ test("show prints the signed bytes and the headers of each attempt as they were 
       const request = sent.get(sentKey(headers)) ?? assert.fail("an attempt that was not received");
       sent.delete(sentKey(headers));
       const names = Object.keys(headers);
+      assert.ok(names.includes("x-signature-next"));
       assert.deepEqual(columns([request.headers], ...names), columns([headers], ...names));
       const isPostback = kind === "postback";
       const received = isPostback ? request.rawBody.toString() : receiver.url(request.url);

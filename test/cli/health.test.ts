@@ -141,13 +141,20 @@ test("a daemon that starts, or another program, is not ready", async (t) => {
   }
 });
 
-test("health reads no endless response", async (t) => {
-  const server = createServer((_request, response) => void response.write("x".repeat(5_000)));
-  t.after(() => server.closeAllConnections());
-  const port = await listenOn(t, server);
+test("health reads no endless response, and reports one that breaks off", async (t) => {
+  const endless = createServer((_request, response) => void response.write("x".repeat(5_000)));
+  const broken = createServer((_request, response) => {
+    response.writeHead(200, { "content-length": "100" }).write("x", () => response.destroy());
+  });
+  t.after(() => endless.closeAllConnections());
 
-  const reason = reasonOf(await ask({ url: new URL(`http://127.0.0.1:${port}`) }));
-  assert.match(reason, /HTTP 200/);
+  for (const [server, reason] of [
+    [endless, /HTTP 200/],
+    [broken, /broke off|closed/],
+  ] as const) {
+    const port = await listenOn(t, server);
+    assert.match(reasonOf(await ask({ url: new URL(`http://127.0.0.1:${port}`) })), reason);
+  }
 });
 
 test("health finds a development daemon at the configured address, and no other daemon", async (t) => {

@@ -180,14 +180,14 @@ test("a pause is explained with its start, and its reason is for the operator al
   assert.match(ofReader(ACCOUNT), /since [^()]*; ask the operator to resume/);
 });
 
-test("a pause does not change the explanation of a delivery that has ended", () => {
-  const ended: Delivery = { kind: "postback", url: HOOK, state: "given_up", attempts: [FAILED] };
-  const circumstances = { now: T0, reader: COMMAND_LINE_READER };
-
-  const [paused, sent] = [PAUSE, null].map((pause) =>
-    explainDelivery(ended, { ...circumstances, pause }),
-  );
-  assert.equal(paused, sent);
+test("a pause does not change the explanation of a delivery that has ended or is in flight", () => {
+  for (const state of DELIVERY_STATES.filter((each) => each !== "scheduled")) {
+    const delivery: Delivery = { kind: "postback", url: HOOK, state, attempts: [FAILED] };
+    const [paused, sent] = [PAUSE, null].map((pause) =>
+      explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, pause }),
+    );
+    assert.equal(paused, sent, state);
+  }
 });
 
 test("a webhook is paused by the pause that covers its account and its host", () => {
