@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
 
-import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { findFreePort } from "../helpers/port.ts";
-import { startProgram } from "../helpers/program.ts";
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { columns, documentOf, runHere } from "./in-process.ts";
 
@@ -121,43 +123,6 @@ test("show explains a task without deliveries, and prints no control character",
   }
   const message = await delivery(t, daemon, "show", later, "--message");
   assert.deepEqual([message.code, message.stdout], [1, ""]);
-});
-
-test("show explains an attempt that a crash interrupted, and the next one", async (t) => {
-  const receiver = await startReceiver(t, { reply: { kind: "hang" } });
-  const folder = tempFolder(t);
-  const file = join(folder, "test.db");
-  const { key } = await createTestAccount(file);
-  const start = () =>
-    startProgram(t, ["start", "--port", "0", "--db", file, "--allow-target", "127.0.0.1"]);
-  const first = start();
-  const { url } = await first.ready;
-  const response = await fetch(`${url}/v1/tasks/task_post`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ postback_url: receiver.url() }),
-  });
-  const { tasks } = (await response.json()) as {
-    readonly tasks: readonly { readonly id: string }[];
-  };
-  await receiver.waitFor(1);
-  first.kill("SIGKILL");
-  await first.exit;
-
-  receiver.answer({ kind: "status", status: 204 });
-  const second = start();
-  await second.ready;
-  await receiver.waitFor(2);
-  await second.stop();
-
-  const shown = await document(t, { file }, "show", tasks[0]?.id ?? "");
-  const { attempts } = shown.deliveries[0];
-  assert.match(attempts[0].explanation, /^interrupted: .*no retry is used up/);
-  assert.match(attempts[1].explanation, /^delivered: /);
-  assert.deepEqual(
-    columns(columns(attempts, "headers").flat() as object[], "x-signature").flat(),
-    receiver.requests.map((each) => each.headers["x-signature"]),
-  );
 });
 
 test("show prints the signed bytes and the headers of each attempt as they were sent", async (t) => {
@@ -282,4 +247,42 @@ test("list shows deliveries newest first, page by page, without their paths", as
   assert.match(none.stdout, /^No delivery/);
   // Not the setting --host, which takes no name beyond ASCII.
   assert.deepEqual([other.code, other.stdout, other.stderr], [0, none.stdout, ""]);
+});
+
+test("start --pause-deliveries sends no webhook until they are resumed, also after a restart", async (t) => {
+  const receiver = await startReceiver(t);
+  const folder = temporaryFolder(t);
+  const file = join(folder, "test.db");
+  const toml = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1"]\n';
+  const account = await createTestAccount(file);
+  const first = await startTestDaemon(t, { toml, folder, account });
+  await document(t, { file }, "pause", "--account", "tester");
+  // The daemon polls the pauses of other processes once a second.
+  while ((await first.daemon.gauges()).lanes.pauses !== 1) await setImmediate();
+  await postOne(first, { type: "echo", postback_url: receiver.url("/waits") });
+  await first.daemon.idle();
+  await first.daemon.stop();
+  await document(t, { file }, "resume", "--account", "tester");
+
+  writeFileSync(join(folder, "postbackd.toml"), toml);
+  const start = ["start", "--port", "0", "--db", file];
+  const elsewhere = async (verb: string) => {
+    const { stdout } = await runProgram(t, ["admin", "delivery", verb, "--json", "--db", file]);
+    return JSON.parse(stdout);
+  };
+  const rehearsal = startProgram(t, [...start, "--pause-deliveries"], { cwd: folder });
+  await rehearsal.ready;
+  await rehearsal.says("all webhooks are paused");
+  const { pauses } = await elsewhere("paused");
+  const all = [null, null, "start --pause-deliveries", 1];
+  assert.deepEqual(columns(pauses, "host", "login", "reason", "waiting"), [all]);
+  await rehearsal.stop();
+  const again = startProgram(t, start, { cwd: folder });
+  await again.ready;
+  assert.equal(receiver.requests.length, 0);
+  await elsewhere("resume");
+
+  assert.equal((await receiver.next()).url, "/waits");
+  assert.equal(receiver.requests.length, 1);
+  await again.stop();
 });
