@@ -201,16 +201,24 @@ for (const [what, text] of [
   });
 }
 
+/** A field that makes a head of 16 KiB and so many bytes, with a Content-Length of one digit. */
+function filler(more: number): string {
+  const others = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n";
+  return `X: ${"m".repeat(16_384 - others.length + more)}\r\n`;
+}
+
 const CHUNKED = "Transfer-Encoding: chunked\r\n\r\n";
 
 for (const [what, text] of [
-  ["one field of 17 KiB", `X-More: ${"m".repeat(17 * 1024)}\r\n\r\nok`],
+  ["a head of 16 KiB and a byte", `Content-Length: 0\r\n${filler(1)}\r\n`],
   ["fields of 17 KiB", `${"X-More: more\r\n".repeat(1300)}\r\nok`],
+  ["a body of 4097 bytes", `Content-Length: 4097\r\n\r\n${"a".repeat(4097)}`],
   ["an invalid chunk size", `${CHUNKED}x\r\n`],
   ["a chunk size of nine digits", `${CHUNKED}100000000\r\n`],
   ["a chunk longer than its size", `${CHUNKED}1\r\nab\r\n0\r\n\r\n`],
   ["a chunk extension of 5 KB", `${CHUNKED}1;${"a".repeat(5000)}\r\na\r\n0\r\n\r\n`],
-  ["a trailer of 200 lines", `${CHUNKED}0\r\n${"A: b\r\n".repeat(200)}\r\n`],
+  ["a trailer of 101 lines", `${CHUNKED}0\r\n${"A: b\r\n".repeat(101)}\r\n`],
+  ["chunks in frames of 80 KB", `${CHUNKED}${`1;${"a".repeat(2000)}\r\na\r\n`.repeat(40)}`],
   ["a chunk size line that ends with LF alone", `${CHUNKED}1\na\r\n0\r\n\r\n`],
 ] as const) {
   test(`a response with ${what} keeps its status and is cut`, () => {
@@ -224,6 +232,7 @@ for (const [what, text] of [
 }
 
 const NO_RESPONSES = {
+  informational: ["HTTP/1.1 103 Hints\r\n\r\n".repeat(11)],
   oversized: [
     `HTTP/1.1 200 ${"O".repeat(17 * 1024)}`,
     `HTTP/1.1 103 Hints\r\nX-More: ${"m".repeat(17 * 1024)}`,
@@ -260,6 +269,11 @@ test("a connection stays open only after a response with a known end and no byte
 
   assert.equal(readText(`${head}\r\nok`).isComplete, true);
   assert.equal(readText(`${head}\r\nok`).head?.staysOpen, true);
+  assert.equal(readText(`${head}${filler(0)}\r\nok`).isComplete, true);
+  const longest = "HTTP/1.1 200 OK\r\nContent-Length: 4096\r\n\r\n";
+  assert.equal(readText(longest + "a".repeat(4096)).isComplete, true);
+  const trailer = "A: b\r\n".repeat(100);
+  assert.equal(readText(`HTTP/1.1 200 OK\r\n${CHUNKED}0\r\n${trailer}\r\n`).isComplete, true);
   assert.equal(readText(`${head}\r\no`).isComplete, false);
   assert.equal(readText(`${head}\r\nokHTTP/1.1 200 OK\r\n`).isComplete, false);
   assert.equal(readText(`${head}Connection: foo, Close\r\n\r\nok`).head?.staysOpen, false);

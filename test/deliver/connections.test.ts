@@ -56,7 +56,9 @@ for (const [response, bytes] of [
 }
 
 test("a response before the end of the request ends its connection", async (t) => {
+  const accepted = Promise.withResolvers<Socket>();
   const url = await startByteServer(t, (socket) => {
+    accepted.resolve(socket);
     socket.once("data", () => {
       socket.pause();
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -70,6 +72,9 @@ test("a response before the end of the request ends its connection", async (t) =
 
   assert.equal(result.outcome, "delivered");
   assert.equal(result.responseExcerpt, "ok");
+  const socket = await accepted.promise;
+  socket.resume();
+  await once(socket, "close");
 });
 
 test("bytes on an idle connection close it, and no attempt reads them as its response", async (t) => {

@@ -118,6 +118,28 @@ test("a failed claim of the store leaves no attempt in flight", async () => {
   assert.equal(dispatcher.isIdle(), true);
 });
 
+test("the lanes of a rejected claim are claimed one by one, and a lane whose own claim is rejected a minute later", async () => {
+  const { clock, dispatcher, claims, shares } = setUp();
+  const other = { accountId: 2, host: HOST };
+  const pass = (ms: number): void => (clock.advance(ms), dispatcher.pump());
+  dispatcher.wake([LANE, other]);
+  (await claims.next()).reject(new Error("a row cannot be claimed"));
+  await dispatcher.quiet();
+  shares.length = 0;
+
+  pass(SECOND);
+  (await claims.next()).reject(new Error("a row cannot be claimed"));
+  await dispatcher.quiet();
+  pass(SECOND);
+  (await claims.next()).resolve({ attempts: [], lanes: [lane(other)], suspended: [] });
+  await dispatcher.quiet();
+  pass(MINUTE - SECOND - 1);
+  assert.equal(claims.waiting, 0);
+  pass(1);
+
+  assert.deepEqual([claims.waiting, shares.map(({ accountId }) => accountId)], [1, [1, 2, 1]]);
+});
+
 test("an attempt whose request cannot be built fails, and the next one is sent", async () => {
   const { dispatcher, claims, records, sends, faults } = await setUpHealthy();
   dispatcher.wake([LANE]);
@@ -233,6 +255,31 @@ test("a claim does not suspend an account that was enabled during the claim", as
   assert.equal(dispatcher.gauge.heldAccounts, 0);
 });
 
+// A healthy lane gets 7 slots and 8 prefetched attempts, a probing lane one attempt at a time.
+for (const [outcome, ms, fresh, told] of [
+  ["delivered", 4999, 15, [true]],
+  ["delivered", 5000, 1, [true]],
+  ["failed", 999, 15, [false]],
+  ["failed", 1000, 1, [false]],
+  ["timed_out", 0, 1, [false]],
+  ["refused", 9999, 15, []],
+] as const) {
+  test(`a healthy lane is ${fresh === 1 ? "probing" : "healthy"} after an attempt that ${outcome} in ${ms} ms`, async () => {
+    const { clock, dispatcher, claims, records, sends, shares, health } = await setUpHealthy();
+    dispatcher.wake([LANE]);
+    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], suspended: [] });
+    const send = await sends.next();
+    clock.advance(ms);
+    send.resolve(newAttemptResult({ outcome }));
+    (await records.next()).resolve();
+    await dispatcher.quiet();
+
+    dispatcher.wake([LANE]);
+
+    assert.deepEqual([shares.at(-1)?.fresh, health], [fresh, told]);
+  });
+}
+
 test("lanes are read again if the clock is set during the read", async () => {
   const { clock, watch, dispatcher, claims, reads, shifts } = setUp();
   dispatcher.suspend([1]);
@@ -249,14 +296,16 @@ test("lanes are read again if the clock is set during the read", async () => {
   await dispatcher.quiet();
 });
 
-test("a lane that delivered before a restart is healthy", async () => {
-  const { dispatcher, claims, reads, shares } = setUp([LANE]);
+test("after a restart a lane that delivered within a day is healthy, and no attempt waits longer than a retry", async () => {
+  const { dispatcher, claims, reads, shares, hastened, proven } = setUp([LANE]);
   const recovered = dispatcher.recover();
   (await reads.next()).resolve([
     lane({ freshDueAt: NOW }),
     lane({ accountId: 2, freshDueAt: NOW }),
   ]);
   await recovered;
+  assert.deepEqual(hastened, [{ now: NOW, latest: NOW + MINUTE }]);
+  assert.deepEqual(proven, [NOW - 24 * HOUR]);
 
   dispatcher.pump();
 

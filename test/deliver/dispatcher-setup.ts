@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
+import type { SlotLimits } from "../../src/deliver/slots.ts";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
@@ -57,7 +58,10 @@ export function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt
 }
 
 /** A dispatcher whose store and sender wait for the test to settle each call. */
-export function setUp(healthy: readonly LaneRef[] = []) {
+export function setUp(
+  healthy: readonly LaneRef[] = [],
+  limits: SlotLimits = { inFlightMax: 64, inFlightPerHostMax: 8 },
+) {
   const clock = createFakeClock({ now: NOW });
   const watch = new ClockWatch(clock);
   const claims = calls<number, ClaimedAttempts>();
@@ -67,6 +71,7 @@ export function setUp(healthy: readonly LaneRef[] = []) {
   const shares: LaneShare[] = [];
   const reads = calls<number | "all", readonly Lane[]>();
   const hastened: unknown[] = [];
+  const proven: number[] = [];
   const store: DeliveryQueue = {
     claimAttempts: ({ lanes, now }) => {
       shares.push(...lanes);
@@ -78,22 +83,27 @@ export function setUp(healthy: readonly LaneRef[] = []) {
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: ({ accountId }) => reads.call(accountId),
     listDueLanes: () => Promise.resolve([]),
-    listProvenLanes: () => Promise.resolve(healthy),
+    listProvenLanes: ({ since }) => {
+      proven.push(since);
+      return Promise.resolve(healthy);
+    },
     listInFlight: () => Promise.resolve([]),
   };
   const allow = parseAllowList([HOST]);
   assert.ok(allow.kind === "allow-list");
   const faults: unknown[] = [];
+  const health: boolean[] = [];
+  const others: string[] = [];
   const dispatcher = new DeliveryDispatcher({
     ...{ store, clock: watch, log, giveUp: new AbortController().signal },
-    cluster: newLoneNode(watch),
+    cluster: { ...newLoneNode(watch), self: "own", membership: () => ["own", ...others] },
     sender: {
       send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
       abort() {},
     },
     urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
-    health: { noteAttempt() {} },
-    limits: { inFlightMax: 64, inFlightPerHostMax: 8 },
+    health: { noteAttempt: (_host, isFine) => void health.push(isFine) },
+    limits,
     retryAfterMs: [MINUTE],
     failed: (error) => faults.push(error),
   });
@@ -109,7 +119,10 @@ export function setUp(healthy: readonly LaneRef[] = []) {
     reads,
     shares,
     hastened,
+    proven,
     faults,
+    health,
+    others,
   };
 }
 

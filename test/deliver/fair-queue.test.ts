@@ -14,7 +14,7 @@ const DEFAULTS: SlotLimits = { inFlightMax: 512, inFlightPerHostMax: 32 };
 
 test("a lane is taken when its earliest attempt is due and not before", () => {
   const queue = new FairQueue(SMALL);
-  queue.noteDue(ref("a"), "fresh", NOW);
+  for (const wait of [100, 0, 50]) queue.noteDue(ref("a"), "fresh", NOW + wait);
   queue.noteDue(ref("b"), "retries", NOW + 5);
 
   assert.deepEqual(queue.take(NOW - 1), []);
@@ -155,6 +155,17 @@ test("first attempts of any number of accounts leave an eighth of all slots to r
   assert.ok(sum(bench.fill("retries")) >= 56);
 });
 
+test("a retry has its turn although more lanes have first attempts than a claim takes", () => {
+  const bench = new Bench(DEFAULTS);
+  for (const host of hosts(200, "fresh")) bench.due(host, { fresh: 100 });
+  bench.due("late", { retries: 1 });
+
+  const started = bench.claim();
+
+  assert.ok(started.size <= 64);
+  assert.equal(started.get("late")?.retries, 1);
+});
+
 test("the last quarter of the slots goes to first attempts of idle lanes, one slot each", () => {
   const bench = new Bench(DEFAULTS);
   for (const host of hosts(100)) bench.respond(host);
@@ -205,6 +216,37 @@ test("bodies of hanging hosts take half of the memory for bodies and leave the r
   assert.deepEqual([...bench.claim(MIB).keys()], ["2/works"]);
 });
 
+for (const [kind, most] of [
+  ["healthy", 32],
+  ["probing", 8],
+] as const) {
+  test(`bodies of ${most} MiB to ${kind} hosts hold back their account, and no other`, () => {
+    const bench = new Bench(DEFAULTS);
+    if (kind === "healthy") for (const host of [...hosts(33), "2/other"]) bench.respond(host);
+    for (const host of hosts(most)) bench.due(host, { fresh: 1 });
+    assert.equal(sum(bench.fill("fresh", MIB)), most);
+    bench.due(`host-${most}`, { fresh: 1 });
+    assert.deepEqual([...bench.claim(MIB)], []);
+    bench.due("2/other", { fresh: 1 });
+
+    assert.deepEqual([...bench.claim(MIB).keys()], ["2/other"]);
+  });
+}
+
+test("bodies of 64 MiB hold back all accounts", () => {
+  const bench = new Bench(DEFAULTS);
+  const full = [...hosts(32), ...hosts(32, "2/host")];
+  for (const host of [...full, "3/other"]) bench.respond(host);
+  for (const host of full) bench.due(host, { fresh: 1 });
+  assert.equal(sum(bench.fill("fresh", MIB)), 64);
+  bench.due("3/other", { fresh: 1 });
+  assert.deepEqual([...bench.claim(MIB)], []);
+
+  bench.end("host-0", { bytes: MIB });
+
+  assert.deepEqual([...bench.claim(MIB).keys()], ["3/other"]);
+});
+
 test("a host with 8 MiB of bodies in flight waits until they are sent", () => {
   const bench = new Bench(DEFAULTS);
   bench.respond("large");
@@ -234,6 +276,18 @@ test("a clock that is set moves all due times with it", () => {
     const due = (now: number): number => queue.take(now + by).length;
     assert.deepEqual([NOW - 1, NOW, NOW + 9, NOW + 19, NOW + 99].map(due), [0, 1, 9, 10, 0]);
   }
+});
+
+test("a lane that is full when the clock is set keeps its due attempts", () => {
+  const bench = new Bench(SMALL);
+  bench.due("a", { fresh: 9, retries: 9 });
+  assert.equal(bench.queue.take(NOW).length, 1);
+  bench.queue.noteDue(ref("a"), "fresh", NOW);
+
+  bench.queue.shift(-5000);
+  bench.end("a");
+
+  assert.deepEqual(bench.queue.take(NOW - 5000), [{ ...ref("a"), fresh: 1, retries: 0 }]);
 });
 
 test("the least recent of ten thousand healthy hosts is probing again", () => {

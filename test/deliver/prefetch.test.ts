@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type ClaimedAttempt } from "../../src/store/store.ts";
+import type { ClaimedAttempt, Lane } from "../../src/store/store.ts";
 import { newAttemptResult } from "../helpers/store.ts";
 import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpHealthy } from "./dispatcher-setup.ts";
 
@@ -14,11 +14,15 @@ function attempts(from: number, count: number): readonly ClaimedAttempt[] {
   return Array.from({ length: count }, (_, i) => attempt({ seq: from + i, number: from + i }));
 }
 
-/** A healthy lane with full slots and four prefetched attempts. */
-async function setUpFull({ left = lane() } = {}) {
+/** A healthy lane with full slots and four prefetched attempts, by default with short bodies. */
+async function setUpFull({
+  left = lane(),
+  bodies = [],
+}: { readonly left?: Lane; readonly bodies?: readonly Partial<ClaimedAttempt>[] } = {}) {
   const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
-  const claimed = attempts(1, SLOTS + 4);
+  const prefetched = attempts(SLOTS + 1, 4).map((each, i) => ({ ...each, ...bodies[i] }));
+  const claimed = [...attempts(1, SLOTS), ...prefetched];
   (await parts.claims.next()).resolve({ attempts: claimed, lanes: [left], suspended: [] });
   await parts.sends.waitFor(SLOTS);
   return parts;
@@ -72,6 +76,50 @@ test("prefetched attempts use no slots: a host gets only as many simultaneous at
   await parts.dispatcher.quiet();
 });
 
+test("a lane that runs out is filled by a claim while its last prefetched attempts are sent", async () => {
+  const parts = await setUpFull({ left: MORE });
+  await answer(parts);
+  const claim = await parts.claims.next();
+  // Three of eight are left.
+  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
+  await parts.sends.waitFor(SLOTS);
+  claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], suspended: [] });
+  void findNothing(parts);
+  const sent = await answerAll(parts, SLOTS + 3 + 5);
+  await parts.dispatcher.quiet();
+  assert.deepEqual([sent.at(-1), parts.dispatcher.isIdle()], ["16", true]);
+});
+
+test("at most 32 attempts of a lane and 256 of all are prefetched, and none beyond 8 MiB of bodies", async () => {
+  const lanes = Array.from({ length: 40 }, (_, i) => ({ accountId: 1, host: `127.0.0.${i}` }));
+  const many = setUp(lanes, { inFlightMax: 64, inFlightPerHostMax: 64 });
+  const recovered = many.dispatcher.recover();
+  (await many.reads.next()).resolve([]);
+  await recovered;
+  many.dispatcher.wake(lanes);
+  const asked = many.shares.map(({ fresh }) => fresh);
+  const slots = many.dispatcher.gauge.underWay;
+  assert.equal(
+    asked.reduce((total, each) => total + each, -slots),
+    256,
+  );
+  assert.equal(asked[1], 1 + 32);
+
+  const MIB = 1024 * 1024;
+  const { task } = attempt();
+  const bodies: readonly Partial<ClaimedAttempt>[] = [
+    {},
+    { largeBytes: 3 * MIB },
+    { task: { ...task, inputText: "x".repeat(3 * MIB) } },
+    { task: { ...task, resultText: "x".repeat(2 * MIB) } },
+  ];
+  const parts = await setUpFull({ left: MORE, bodies });
+  // The first prefetched attempt is sent.
+  await answer(parts);
+  await parts.claims.next();
+  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 0, retries: 0 });
+});
+
 test("nothing is prefetched for a lane whose host has not responded", async () => {
   const { dispatcher, claims, shares } = setUp();
   dispatcher.wake([LANE]);
@@ -85,6 +133,13 @@ for (const [why, hold] of [
   [
     "the operator pauses its lane",
     ({ dispatcher }: Parts) => dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]),
+  ],
+  [
+    "its host becomes another node's",
+    ({ dispatcher, others }: Parts) => {
+      others.push(...Array.from({ length: 500 }, (_, i) => `node-${i}`));
+      dispatcher.divide();
+    },
   ],
 ] as const) {
   test(`a prefetched attempt is scheduled again and not sent when ${why}`, async () => {
@@ -101,6 +156,20 @@ for (const [why, hold] of [
     assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
   });
 }
+
+test("an attempt beyond the slots of a lane that was paused during its claim is scheduled again", async () => {
+  const parts = await setUpHealthy();
+  parts.dispatcher.wake([LANE]);
+  const claim = await parts.claims.next();
+  await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
+  claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], suspended: [] });
+  const { argument, resolve } = await parts.records.next();
+  assert.deepEqual([argument.attempt.seq, argument.result.outcome], [SLOTS + 1, "interrupted"]);
+  resolve();
+  await answerAll(parts, SLOTS);
+  await parts.dispatcher.quiet();
+  assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
+});
 
 test("a host that becomes slow gets its prefetched attempts within half of its slots, and no more are prefetched", async () => {
   const parts = await setUpFull({ left: MORE });

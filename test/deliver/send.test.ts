@@ -6,7 +6,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { toChunks } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
-import { requestTo, startSender } from "./sender-setup.ts";
+import { requestTo, startSender, toTarget } from "./sender-setup.ts";
 
 test("a POST arrives with its exact body, its headers, and three headers of the sender", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 200, body: "ok" } });
@@ -67,19 +67,23 @@ test("a body of bytes and a body of 1 MiB arrive complete", async (t) => {
   assert.equal(second?.rawBody.toString(), "é".repeat(524_288));
 });
 
-test("headers that would smuggle a header in fail the attempt, and nothing is sent", async (t) => {
+test("a target or a header that would smuggle a header in fails the attempt, and nothing is sent", async (t) => {
   const receiver = await startReceiver(t);
   const sender = startSender(t);
-  for (const headers of [
-    { "X-Attempt": "1\r\nX-Evil: 1" },
-    { "X-Attempt: 1\r\nX-Evil": "1" },
-    { "X-Attempt": "1\n" },
-    { "X-Attempt": "é" },
-    { "": "1" },
+  const target = toTarget(receiver.url());
+  for (const evil of [
+    { headers: { "X-Attempt": "1\r\nX-Evil: 1" } },
+    { headers: { "X-Attempt: 1\r\nX-Evil": "1" } },
+    { headers: { "X-Attempt": "1\n" } },
+    { headers: { "X-Attempt": "é" } },
+    { headers: { "": "1" } },
+    { target: { ...target, requestTarget: "/ HTTP/1.1\r\nX-Evil:1" } },
+    { target: { ...target, requestTarget: "/é" } },
+    { target: { ...target, hostHeader: "h\r\nX-Evil:1" } },
   ]) {
-    const result = await sender.send(requestTo(receiver.url(), { headers }));
+    const result = await sender.send(requestTo(receiver.url(), evil));
 
-    assert.equal(result.outcome, "failed", JSON.stringify(headers));
+    assert.equal(result.outcome, "failed", JSON.stringify(evil));
     assert.match(result.error ?? "", /request/);
   }
   assert.equal(receiver.requests.length, 0);

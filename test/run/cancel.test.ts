@@ -30,6 +30,8 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
   const runs: Run[] = [];
   const claims: ((tasks: readonly ClaimedTask[]) => void)[] = [];
   const written: string[] = [];
+  /** Results are stored after this. */
+  const disk = { stored: Promise.resolve() };
   const runner: Runner = {
     concurrency,
     run: ({ id }, options) => new Promise((end) => runs.push({ id, ...options, end })),
@@ -49,6 +51,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     store: {
       claimTasks: () => new Promise((resolve) => claims.push(resolve)),
       finishTask: async ({ seq, state }: TaskFinish) => {
+        await disk.stored;
         written.push(`${state} ${seq}`);
         return [];
       },
@@ -64,7 +67,7 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     claims.shift()?.(tasks);
     await turn();
   };
-  return { dispatcher, runs, claims, written, claim, progress };
+  return { dispatcher, runs, claims, written, claim, progress, disk };
 }
 
 /** Waits for the effects of settled promises. */
@@ -187,6 +190,36 @@ test("a cancelled run holds its slot until its end, with every outcome", async (
     await turn();
     assert.equal(claims.length, 1, outcome.kind);
   }
+});
+
+test("a task whose claim ends after an abort is released", async () => {
+  const { dispatcher, runs, claim, written } = startDispatcher();
+  dispatcher.wake();
+  dispatcher.abort();
+  await claim(newTask(1));
+  assert.equal(runs[0]?.signal.aborted, true);
+  runs[0]?.end({ kind: "aborted" });
+  await dispatcher.quiet();
+  assert.deepEqual(written, ["release 1"]);
+});
+
+test("results that cannot be stored stop the claims", async () => {
+  const { dispatcher, runs, claims, claim, disk } = startDispatcher();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  disk.stored = promise;
+  for (let wake = 0; wake < 9; wake++) dispatcher.wake();
+  for (const seq of [1, 2]) {
+    assert.equal(claims.length, 1);
+    await claim(newTask(seq));
+    runs.at(-1)?.end(COMPLETED);
+    await turn();
+  }
+  dispatcher.tick();
+  assert.equal(claims.length, 0);
+
+  resolve();
+  await turn();
+  assert.equal(claims.length, 1);
 });
 
 test("an abort ends cancelled runs too, and a later cancelling has no effect", async () => {

@@ -301,18 +301,40 @@ test("a node outside the cluster claims nothing, and continues when it has joine
   assert.deepEqual(counts(), [1, 1]);
 });
 
-test("a node that lost its membership stops its runs and attempts within a second", async (t) => {
-  const { node, post, postDue, counts } = await startNode(t);
+test("a claim that waits for a full store is not repeated outside the cluster", async (t) => {
+  const calls: string[] = [];
+  const refuse = (name: string) => (): Promise<never> => {
+    calls.push(name);
+    return Promise.reject(new StoreError("full", "no space"));
+  };
+  const overrides = { claimTasks: refuse("tasks"), claimAttempts: refuse("attempts") };
+  const { node, post, postDue } = await startNode(t, { overrides });
   await post();
+  await postDue(T0 + 1000);
+  await node.pass(2);
+  assert.deepEqual(new Set(calls.splice(0)), new Set(["tasks", "attempts"]));
+
+  node.cluster.isIn = false;
+  await node.pass(3);
+
+  assert.deepEqual(calls, []);
+});
+
+test("a node that lost its membership stops its runs and attempts within a second, and forgets their progress", async (t) => {
+  const { node, post, postDue, counts } = await startNode(t);
+  const { id } = await post();
   await postDue();
   await node.pass(1);
   assert.deepEqual(counts(), [1, 1]);
 
+  node.areDeaf = true;
+  node.engine.progress.known.set(id, { progress: 0.5, note: null });
   // No event comes: a stopped process reads its clock when it continues.
   node.cluster.isIn = false;
   await node.pass(1);
 
   assert.deepEqual([node.runs[0]?.signal.aborted, node.abortedSends > 0], [true, true]);
+  assert.equal(node.engine.progress.of(id), null);
 });
 
 test("claims of an incarnation that ended before their result are neither run nor sent", async (t) => {

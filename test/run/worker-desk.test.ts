@@ -452,6 +452,13 @@ test("the progress of valid leases is kept until the end of the run", async () =
   assert.deepEqual(setup.progress.get("a"), progress);
   await setup.desk.release(WORKER, [beat]);
   assert.equal(setup.progress.get("a"), undefined);
+
+  // Of an earlier lease that ended at another node.
+  setup.progress.set("b", progress);
+  setup.poll();
+  setup.desk.wake("print");
+  await setup.next().bring(task("b"));
+  assert.equal(setup.progress.get("b"), undefined);
 });
 
 test("a failure is retried by the wish of the worker, otherwise by its type", async () => {
