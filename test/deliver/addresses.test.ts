@@ -10,9 +10,13 @@ import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
 import { startAmongTraps, startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
-import { startBlackHole } from "./black-hole.ts";
-import { requestTo, startSender, toTarget } from "./sender-setup.ts";
-import { startByteServer } from "./service-post.ts";
+import {
+  requestTo,
+  startBlackHole,
+  startByteServer,
+  startSender,
+  toTarget,
+} from "./sender-setup.ts";
 
 // Some containers have no IPv6 at all, not even its loopback address.
 const HAS_IPV6 = Object.values(networkInterfaces()).some((list) =>

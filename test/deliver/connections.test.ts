@@ -5,8 +5,7 @@ import { test } from "node:test";
 
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
-import { requestTo, startSender } from "./sender-setup.ts";
-import { startByteServer } from "./service-post.ts";
+import { requestTo, startByteServer, startSender } from "./sender-setup.ts";
 
 test("an attempt reuses only a connection of the same name, port, scheme and account", async (t) => {
   const receiver = await startReceiver(t);

@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 
-import { Resolver, type Resolution } from "../../src/deliver/resolver.ts";
-import { addresses, startDnsServer } from "../helpers/dns-server.ts";
-import type { DnsAnswer, DnsScript, DnsServer } from "../helpers/dns-server.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
-import type { FakeClock } from "../helpers/fake-clock.ts";
+import { LookUpTurns, type Resolution, Resolver } from "../../src/deliver/resolver.ts";
+import {
+  type DnsAnswer,
+  type DnsScript,
+  type DnsServer,
+  addresses,
+  startDnsServer,
+} from "../helpers/dns-server.ts";
+import { type FakeClock, createFakeClock } from "../helpers/fake-clock.ts";
 import { createGate } from "../helpers/receiver.ts";
 import { writeHosts } from "./sender-setup.ts";
 
 const NAME = "hooks.example.com";
+const never = new AbortController().signal;
 
 interface Setup {
   readonly dns: DnsServer;
@@ -27,7 +31,6 @@ async function setUp(t: TestContext, hosts: readonly string[] = []): Promise<Set
   const hostsFile = writeHosts(t, hosts);
   const resolver = new Resolver({ servers: dns.servers, hostsFile, clock });
   t.after(() => resolver.close());
-  const never = new AbortController().signal;
   const resolve = (host = NAME, signal = never): Promise<Resolution> =>
     resolver.resolve(host, { signal });
   return { dns, clock, hostsFile, resolver, resolve };
@@ -290,4 +293,77 @@ test("a close ends open look-ups and rejects later ones", async (t) => {
 
   assert.equal((await resolving).kind, "failed");
   assert.equal((await resolve()).kind, "failed");
+});
+
+/** Turns, with the look-ups that began, by account, and the function that ends each. */
+function setUpTurns() {
+  const turns = new LookUpTurns();
+  const begun: { readonly accountId: number; readonly end: () => void }[] = [];
+  const given: number[] = [];
+  const ask = (accountId: number, count: number, signal = never): void => {
+    for (let i = 0; i < count; i++) {
+      void turns.take(accountId, signal).then((end) => {
+        if (end === null) given.push(accountId);
+        else begun.push({ accountId, end });
+      });
+    }
+  };
+  const begunOf = (accountId: number): number =>
+    begun.filter((each) => each.accountId === accountId).length;
+  return { begun, given, ask, begunOf };
+}
+
+// Look-ups begin in microtasks.
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+test("128 look-ups are in progress, and the account with the fewest begins the next", async () => {
+  const { ask, begun, begunOf } = setUpTurns();
+  for (let accountId = 1; accountId <= 200; accountId++) ask(accountId, 2);
+  await turn();
+  assert.equal(begun.length, 128);
+  assert.equal(begunOf(200), 0);
+
+  begun.find(({ accountId }) => accountId === 1)?.end();
+  await turn();
+
+  assert.equal(begun.length, 129);
+  assert.ok(begun[128] !== undefined && begun[128].accountId > 1);
+  assert.equal(begunOf(begun[128].accountId), 1);
+});
+
+test("each look-up of an account that ends lets one begin", async () => {
+  const { ask, begun, begunOf } = setUpTurns();
+  ask(1, 200);
+  await turn();
+
+  for (const { end } of begun.slice(0, 50)) end();
+  await turn();
+
+  assert.equal(begunOf(1), 146);
+  for (const { end } of begun.slice(50)) end();
+  await turn();
+  assert.equal(begunOf(1), 200);
+});
+
+test("an aborted look-up leaves its turn to the next", async () => {
+  const { ask, begun, given, begunOf } = setUpTurns();
+  ask(1, 96);
+  const stop = new AbortController();
+  ask(1, 3, stop.signal);
+  ask(1, 1);
+  await turn();
+  assert.equal(begunOf(1), 96);
+
+  stop.abort();
+  await turn();
+  assert.equal(given.length, 3);
+  begun[0]?.end();
+  await turn();
+
+  assert.equal(begunOf(1), 97);
+  ask(1, 1, stop.signal);
+  await turn();
+  assert.equal(given.length, 4);
 });

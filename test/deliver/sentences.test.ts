@@ -11,8 +11,7 @@ import type { DnsAnswer } from "../helpers/dns-server.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { assertSentences } from "../helpers/sentences.ts";
-import { requestTo, startSender } from "./sender-setup.ts";
-import { startByteServer } from "./service-post.ts";
+import { requestTo, startByteServer, startSender } from "./sender-setup.ts";
 
 /** The error of an attempt, by cause. Each attempt fails without a status and holds no connection. */
 type Causes<Cause> = Readonly<Record<string, Cause>>;

@@ -9,8 +9,7 @@ import { OTHER_BODY_BYTES_MAX, type ServicePost } from "../../src/deliver/servic
 import { TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
-import { startBlackHole } from "./black-hole.ts";
-import { answered, postOf, startByteServer, startClient } from "./service-post.ts";
+import { answered, postOf, startBlackHole, startByteServer, startClient } from "./sender-setup.ts";
 
 const OK = "HTTP/1.1 200 OK\r\n";
 

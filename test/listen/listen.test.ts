@@ -6,7 +6,7 @@ import type { TestContext } from "node:test";
 
 import { createServiceClient } from "../../src/deliver/service-client.ts";
 import { verifyPingback, verifyPostback } from "../../src/verify.ts";
-import { postOf } from "../deliver/service-post.ts";
+import { postOf } from "../deliver/sender-setup.ts";
 import { createTestAccount, startTestDaemon, type TestAccount } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder, type Program } from "../helpers/program.ts";

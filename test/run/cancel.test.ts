@@ -192,6 +192,13 @@ test("a cancelled run holds its slot until its end, with every outcome", async (
   }
 });
 
+test("a claim that ended at the length of its inputs is followed by another", async () => {
+  const { dispatcher, claims, claim } = startDispatcher({ concurrency: 9 });
+  dispatcher.wake();
+  await claim({ ...newTask(1), inputText: "x".repeat(4 * 1024 * 1024) });
+  assert.equal(claims.length, 1);
+});
+
 test("a task whose claim ends after an abort is released", async () => {
   const { dispatcher, runs, claim, written } = startDispatcher();
   dispatcher.wake();

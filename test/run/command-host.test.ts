@@ -9,9 +9,8 @@ import { CommandHost, type CommandHostOptions } from "../../src/run/command-host
 import type { Runner, RunOutcome } from "../../src/run/runner.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";
-import { completed, makeFolder, node, sh } from "./command-run.ts";
+import { completed, makeFolder, node, runOnce, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";
-import { runOnce } from "./run-once.ts";
 
 /** A host that ends with the test. */
 function makeHost(

@@ -3,7 +3,16 @@ import { PassThrough } from "node:stream";
 import { finished } from "node:stream/promises";
 import { test } from "node:test";
 
-import { parseCommandOutput, readBounded, readTail } from "../../src/run/command-output.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
+import {
+  parseCommandOutput,
+  readBounded,
+  readProgress,
+  readTail,
+} from "../../src/run/command-output.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { completed, node, run, sh } from "./command-run.ts";
+import { openHeldProcesses } from "./held-process.ts";
 
 const BYTES_MAX = 1000;
 
@@ -124,3 +133,155 @@ for (const [rule, written, text] of tails) {
     assert.equal(tail.text(), text);
   });
 }
+
+const half: TaskProgress = { progress: 0.5, note: null };
+const done: TaskProgress = { progress: 1, note: "done" };
+const HALF = '{"progress":0.5}';
+const DONE = '{"progress": 1, "note": "done", "more": [1]}';
+const LINE_BYTES_MAX = 4096;
+
+/** A line of exactly so many bytes that reports a half. */
+const lineOf = (bytes: number): string => `{"progress":0.5${" ".repeat(bytes - HALF.length)}}`;
+
+const cases: readonly (readonly [
+  rule: string,
+  chunks: readonly (string | Buffer)[],
+  reports: readonly TaskProgress[],
+])[] = [
+  ["reports each line of a chunk", [`${HALF}\n`, `${DONE}\r\n`], [half, done]],
+  ["joins a line from several chunks", [HALF.slice(0, 3), HALF.slice(3), "\n"], [half]],
+  ["reports the last line without a line end", [`${HALF}\n`, DONE], [half, done]],
+  ["reports the last line of a chunk", [`${HALF}\n${DONE}\n`], [done]],
+  ["reports a line before other lines", [`${HALF}\nhello\n\n`], [half]],
+  ["ignores text that is not JSON", ["50 %\n", "{\n", "\n"], []],
+  ["ignores JSON that is not a report", ["0.5\n", '{"progress":1.5}\n', '{"note":"x"}\n'], []],
+  ["ignores a note with a line break", ['{"progress":1,"note":"a\\nb"}\n'], []],
+  ["ignores invalid UTF-8", [Buffer.from('{"progress":1,"note":"\xff"}\n', "latin1")], []],
+  ["ignores JSON 65 levels deep", [`{"progress":1,"x":${"[".repeat(64)}${"]".repeat(64)}}\n`], []],
+  [
+    "joins a character from two chunks",
+    [
+      Buffer.from(`{"progress":0.5,"note":"é"}\n`).subarray(0, 25),
+      Buffer.from("é").subarray(1),
+      '"}\n',
+    ],
+    [{ progress: 0.5, note: "é" }],
+  ],
+  ["reads a line of exactly the limit", [`${lineOf(LINE_BYTES_MAX)}\n`], [half]],
+  ["skips a line over the limit", [`${lineOf(LINE_BYTES_MAX + 1)}\n`, `${DONE}\n`], [done]],
+  [
+    "skips the end of a line over the limit",
+    ["x".repeat(LINE_BYTES_MAX + 1), `${HALF}\n`, `${DONE}\n`],
+    [done],
+  ],
+  [
+    "reads the rest of the chunk that ends a line over the limit",
+    ["x".repeat(5000), `x\n${HALF}\n${DONE}`],
+    [half, done],
+  ],
+  ["skips a last line over the limit", ["x".repeat(5000), HALF], []],
+  ["reports nothing without lines", [], []],
+];
+for (const [rule, chunks, reports] of cases) {
+  test(`the progress channel ${rule}`, async () => {
+    const stream = new PassThrough();
+    const reported: TaskProgress[] = [];
+    readProgress(stream, (progress) => reported.push(progress));
+
+    for (const chunk of chunks) {
+      stream.write(chunk);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    stream.end();
+    await finished(stream);
+
+    assert.deepEqual(reported, reports);
+  });
+}
+
+test("a progress channel that fails is ignored", async () => {
+  const stream = new PassThrough();
+  readProgress(stream, () => assert.fail());
+
+  stream.destroy(new Error("EIO"));
+  await finished(stream).catch(() => {});
+});
+
+test("a command reports on the descriptor that its environment names, until its end", async () => {
+  const reports: TaskProgress[] = [];
+  const script = 'echo "$1" >&"$POSTBACKD_PROGRESS_FD"; echo 7; printf %s "$2" >&3';
+
+  const outcome = await run(sh(script, HALF, DONE), { report: (each) => reports.push(each) });
+
+  assert.deepEqual(outcome, completed("7"));
+  assert.deepEqual(reports.at(-1), done);
+});
+
+test("progress is reported while the command runs", async () => {
+  const { promise: reported, resolve: report } = Promise.withResolvers<TaskProgress>();
+  const abort = new AbortController();
+  const running = run(sh('echo "$1" >&3; exec sleep 1000', HALF), { report, signal: abort.signal });
+
+  assert.deepEqual(await reported, half);
+  abort.abort();
+  assert.deepEqual(await running, { kind: "aborted" });
+});
+
+test("a command that closes any of its descriptors keeps its exit code", async () => {
+  assert.deepEqual(await run(sh("exec 3>&-; echo 7")), completed("7"));
+  assert.deepEqual(await run(sh("exec <&-; echo 7")), completed("7"));
+  assert.deepEqual(await run(sh("exec 0<&- 1>&- 2>&- 3>&-; exit 0")), completed("null"));
+});
+
+test("400 MB on the channel take no memory, and its last line is reported", async () => {
+  const reports: TaskProgress[] = [];
+  const rssBefore = process.memoryUsage.rss();
+  const script =
+    'head -c 400000000 /dev/zero >&3; yes junk | head -n 1000000 >&3; echo "$1" >&3; echo 7';
+
+  const outcome = await run(sh(`${script}`, DONE), { report: (each) => reports.push(each) });
+
+  assert.deepEqual(outcome, completed("7"));
+  assert.deepEqual(reports, [done]);
+  const grownMb = (process.memoryUsage.rss() - rssBefore) / 1024 ** 2;
+  assert.ok(grownMb < 100, `${grownMb} MB`);
+});
+
+test("of a million reports the last is reported", async () => {
+  const reports: TaskProgress[] = [];
+  const script = 'yes "$1" | head -n 1000000 >&3; echo "$2" >&3';
+
+  await run(sh(script, HALF, DONE), { report: (each) => reports.push(each) });
+
+  assert.deepEqual(reports.at(-1), done);
+  assert.ok(reports.length < 100_000, `${reports.length} reports`);
+});
+
+test("a fork outside the group that holds only the channel does not delay the end", async (t) => {
+  const held = await openHeldProcesses(t);
+  const clock = createFakeClock({ now: 0 });
+  const command = node("fork.mjs", held.socketPath, "", "progress", "exit");
+  const running = run(command, { clock });
+  const fork = await held.next();
+  const pid = Number(await fork.line());
+  t.after(() => process.kill(pid, "SIGKILL"));
+
+  // Virtual time stands still: what needed the lingering second would not end.
+  assert.deepEqual(await running, completed('"forked"'));
+});
+
+test("a command gets its task id, and the configuration cannot set its mark", async () => {
+  const env = { POSTBACKD_TASK_ID: "x", POSTBACKD_PROGRESS_FD: "9", POSTBACKD_RUN_OF: "x/1.1" };
+  const script = 'env | grep "^POSTBACKD_" | sort';
+
+  const outcome = await run(sh(script), { id: "0190", env, owner: "me" });
+
+  assert.ok(outcome.kind === "completed");
+  const lines = String(JSON.parse(outcome.resultText)).split("\n");
+  assert.deepEqual(lines.slice(0, 1), ["POSTBACKD_PROGRESS_FD=3"]);
+  assert.deepEqual(lines.slice(-1), ["POSTBACKD_TASK_ID=0190"]);
+  assert.match(
+    lines.slice(1, -1).join(),
+    new RegExp(String.raw`^(POSTBACKD_RUN_OF=me/${process.pid}\.\d+)?$`),
+  );
+});

@@ -7,11 +7,8 @@ import { fileURLToPath } from "node:url";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/task/run.ts";
 import { type CommandRunnerOptions, createCommandRunner } from "../../src/run/command.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/run/runner.ts";
+import type { RunOptions, RunOutcome, RunRequest, Runner } from "../../src/run/runner.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
-import { runOnce } from "./run-once.ts";
-
-export { completed } from "./run-once.ts";
 
 /** The default timeout of a run. */
 export const TIMEOUT_MS = 60_000;
@@ -85,3 +82,18 @@ export async function drive<T>(clock: FakeClock, promise: Promise<T>): Promise<T
   }
   return settled;
 }
+
+/** Runs one task, by default without input. */
+export function runOnce(
+  runner: Runner,
+  overrides: Partial<RunRequest & RunOptions> = {},
+): Promise<RunOutcome> {
+  const { id = "t-1", type = "test", tag = null, marketplace = null } = overrides;
+  const { inputText = "null", signal = new AbortController().signal } = overrides;
+  const { report = () => {}, trace = null } = overrides;
+  const request = { id, type, tag, marketplace, inputText, trace };
+  return runner.run(request, { signal, report });
+}
+
+/** The outcome of a completed run. */
+export const completed = (resultText: string): RunOutcome => ({ kind: "completed", resultText });

@@ -10,9 +10,9 @@ import type { FakeClock } from "../helpers/fake-clock.ts";
 import { inlineOffload } from "../helpers/inline-parser.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver, Reply } from "../helpers/receiver.ts";
-import { runOnce } from "./run-once.ts";
+import { runOnce } from "./command-run.ts";
 
-export { completed, runOnce } from "./run-once.ts";
+export { completed, runOnce } from "./command-run.ts";
 
 export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 /** The default timeout of a run. */

@@ -210,6 +210,12 @@ test("an attempt of another node is sent within a second, and immediately after 
   node.cluster.hint({ lanes });
   await turns();
   assert.equal(node.sent.length, 2);
+
+  // It was committed after later ones.
+  node.endSends();
+  await postDue(T0 - 5000);
+  await node.pass(1);
+  assert.equal(node.sent.length, 3);
 });
 
 test("a run stops immediately after the notification that its task was cancelled", async (t) => {
@@ -530,6 +536,7 @@ test("the store limits the leases of a type, and the end of a lease starts anoth
       claims.push(claim);
       return store.claimLeases({ ...claim, max: 1 });
     },
+    findWaitingTypes: () => Promise.resolve([]),
   };
   const { node, accountId } = await startNode(t, { store, overrides });
   const workerId = await seedWorker(store);
@@ -539,18 +546,20 @@ test("the store limits the leases of a type, and the end of a lease starts anoth
   };
   const tasks = Array.from({ length: 12 }, () => newTask({ type: "print" }));
   await store.insertTasks(newPost(accountId, tasks));
-  node.engine.wake(new Set(["print"]));
   const leases: LeasedTask[] = [];
   // More than the type's concurrency: this node does not count the leases of all nodes.
   for (let i = 0; i < 11; i++) {
+    node.engine.wake(new Set(["print"]));
     leases.push(...(await claim()));
-    await node.pass(1);
   }
   assert.equal(leases.length, 11);
   assert(claims.every(({ types }) => types[0]?.concurrency === WORKER_TYPE.concurrency));
 
+  let hasTask = false;
   const waiting = claim(30_000);
-  await turns();
+  void waiting.then(() => (hasTask = true));
+  await node.pass(1);
+  assert.equal(hasTask, false);
   const [{ id, leaseId } = assert.fail()] = leases;
   await node.engine.desk.complete(workerId, [{ id, leaseId, resultText: "1" }]);
   assert.equal((await waiting).length, 1);

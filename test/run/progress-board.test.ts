@@ -40,7 +40,7 @@ function newBoard({ isShared = true } = {}) {
     board.tell.wake();
     await board.tell.quiet();
   };
-  return { board, kept, told, asked, state, tell };
+  return { board, cluster, kept, told, asked, state, tell };
 }
 
 function at(progress: number): TaskProgress {
@@ -88,6 +88,18 @@ test("progress that could not be stored is stored a second later, and shown mean
   state.isReachable = true;
   await tell();
   assert.deepEqual(told, [["leased"]]);
+});
+
+test("a node outside the cluster forgets the progress of leases, which others may have taken over", async () => {
+  const { board, cluster, told, tell } = newBoard();
+  assert(cluster instanceof FakeCluster);
+  cluster.isIn = false;
+  board.known.set("own", at(0.1));
+  board.known.set("leased", at(0.2));
+  await tell();
+  cluster.isIn = true;
+  await tell();
+  assert.deepEqual(told, [["own"]]);
 });
 
 test("a lone node neither stores nor reads progress", async () => {

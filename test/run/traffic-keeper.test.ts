@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
 import { createTrafficKeeper } from "../../src/run/upkeep.ts";
+import { createDelayedTasks } from "../../src/run/watches.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -34,6 +35,21 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
   };
   return { keeper, tick, calls, warned, failures };
 }
+
+test("delayed tasks are queued until none is due, in batches", async () => {
+  const counts = [1000, 1000, 3];
+  const due: unknown[] = [];
+  const released = createDelayedTasks({
+    ...{ clock: createFakeClock({ now: NOW }), giveUp: new AbortController().signal },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    store: { releaseDelayed: async (step) => (due.push(step), counts.shift() ?? 0) },
+    released() {},
+    failed: (error) => assert.fail(String(error)),
+  });
+  released.wake();
+  await released.quiet();
+  assert.deepEqual(due, Array(3).fill({ now: NOW, max: 1000 }));
+});
 
 test("a tick samples the queues, and rolls up all whole hours that are a day old", async () => {
   const { tick, calls } = newKeeper(["more", "more"]);

@@ -49,6 +49,8 @@ class Setup {
   due: readonly Lease[] = [];
   duePolls = 0;
   resumed: readonly Lease[] = [];
+  /** The leases of an earlier process are read after this. */
+  resumeHeld: Promise<void> = Promise.resolve();
   /** Ends of leases end after this. */
   endsHeld: Promise<void> = Promise.resolve();
   readonly desk: WorkerDesk;
@@ -97,7 +99,10 @@ class Setup {
         this.duePolls++;
         return this.due;
       },
-      resumeLeases: async () => this.resumed,
+      resumeLeases: async () => {
+        await this.resumeHeld;
+        return this.resumed;
+      },
     };
   }
 
@@ -199,6 +204,24 @@ test("a long queue serves waiting workers in their order, with at most 64 claims
   );
 });
 
+test("a claim that ended at the length of its inputs, or at its number of tasks, is followed by another", async () => {
+  for (const [max, inputText] of [
+    [10, "x".repeat(4 * 1024 * 1024)],
+    [1, "x"],
+  ] as const) {
+    const setup = new Setup({ print: {}, scan: {} });
+    const types = ["print", "scan"];
+    setup.poll({ types, max });
+    setup.poll({ types: ["scan"] });
+    setup.desk.wake();
+    await setup.next().bring({ ...task("a"), inputText });
+    assert.deepEqual(
+      setup.next().claim.types.map(({ type }) => type),
+      ["scan"],
+    );
+  }
+});
+
 test("a wake during an empty claim is not lost", async () => {
   const setup = new Setup();
   const poll = setup.poll();
@@ -238,6 +261,17 @@ test("the end of a wait during a claim takes effect after the claim", async () =
   assert.equal(poll.answer, null);
   await setup.next().bring(task("a"));
   assert.deepEqual(poll.answer, ["a"]);
+});
+
+test("a client that disconnects while nothing is queued gets no task", async () => {
+  const setup = new Setup();
+  const [first, second] = [setup.poll(), setup.poll()];
+  first.gone.abort();
+  await turn();
+  assert.deepEqual(first.answer, []);
+  setup.desk.wake("print");
+  await setup.next().bring(task("a"));
+  assert.deepEqual([second.answer, setup.ends], [["a"], []]);
 });
 
 test("tasks claimed for a disconnected client are released immediately, without a run", async () => {
@@ -286,6 +320,27 @@ test("the leases of a type never exceed its concurrency, including claims in pro
   other.desk.cancel("d");
   await other.next().bring(task("e"));
   assert.equal(other.claims.length, 0);
+});
+
+test("a lease that ends while leases of an earlier process are read holds no slot", async () => {
+  const setup = new Setup({ print: { concurrency: 1 } });
+  setup.resumed = [lease("a")];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  setup.resumeHeld = promise;
+  const recovered = setup.desk.recover();
+  await setup.desk.complete(WORKER, [{ ...A, resultText: "1" }]);
+  resolve();
+  await recovered;
+  setup.poll();
+  setup.desk.wake("print");
+  assert.equal(setup.claims.length, 1);
+});
+
+test("the end of another node's lease is followed by a claim", async () => {
+  const setup = new Setup({ print: {} }, { isShared: true });
+  setup.poll();
+  await setup.desk.complete(WORKER, [{ ...A, resultText: "1" }]);
+  assert.equal(setup.claims.length, 1);
 });
 
 test("every end of a lease frees its slot once", async () => {
@@ -404,11 +459,13 @@ test("a stop ends all waits, gives out no task, and accepts results", async () =
 
 test("after a fault no task is given out, and workers do not see a stop", async () => {
   const setup = new Setup();
-  const poll = setup.poll();
+  const [claiming, waiting] = [setup.poll(), setup.poll()];
+  setup.desk.wake("print");
   setup.desk.drain();
+  await setup.next().bring();
   setup.desk.wake("print");
   await turn();
-  assert.deepEqual(poll.answer, []);
+  assert.deepEqual([claiming.answer, waiting.answer], [[], []]);
   assert.equal(setup.claims.length, 0);
   assert.equal(setup.desk.isDraining, false);
 });

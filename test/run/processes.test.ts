@@ -3,14 +3,49 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { test, type TestContext } from "node:test";
+import { mkdtemp, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
 
-import { endOrphans, RUN_OF, runMark } from "../../src/run/processes.ts";
+import { RUN_OF, endOrphans, hasRunningMember, runMark } from "../../src/run/processes.ts";
 import { isThere } from "../helpers/process.ts";
 import { node, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";
 
-const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
+const skip = existsSync("/proc/self/stat") ? false : "this system has no /proc";
+
+test("a group runs until its last process has ended, with any name", { skip }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "postbackd-process-"));
+  t.after(() => rm(folder, { recursive: true }));
+  // A name with the separators of the process table.
+  const program = join(folder, "a) Z 1 1");
+  await symlink("/bin/sh", program);
+  const child = spawn(program, ["-c", "read _"], { detached: true });
+  const { pid } = child;
+  assert.ok(pid !== undefined);
+  const exit = once(child, "exit");
+
+  assert.equal(await hasRunningMember(pid), true);
+  child.stdin.end();
+  await exit;
+  assert.equal(await hasRunningMember(pid), false);
+});
+
+test("a zombie does not run", { skip }, async (t) => {
+  // The shell forks the leader of another group and becomes a program that reaps no process.
+  const script = "exec 3<&0; setsid sh -c 'echo $$; read _' <&3 & exec sleep 1000";
+  const parent = spawn("sh", ["-c", script], { stdio: ["pipe", "pipe", "inherit"] });
+  t.after(() => parent.kill("SIGKILL"));
+  const [line] = await once(parent.stdout, "data");
+  const groupId = Number(String(line));
+
+  assert.equal(await hasRunningMember(groupId), true);
+  parent.stdin.end("\n");
+  while (await hasRunningMember(groupId)) await new Promise((resolve) => setImmediate(resolve));
+
+  assert.equal(process.kill(-groupId, 0), true);
+});
 
 /** A number that no process of this test has: the first process of the machine started before it. */
 const DEAD = "1.1";

@@ -3,8 +3,9 @@ import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import { LeaseReaper } from "../../src/run/lease-reaper.ts";
+import { HeldLeases } from "../../src/run/leases.ts";
 import type { WorkerType } from "../../src/run/worker-desk.ts";
-import { StoreError, type Lease, type LeaseEnd, type LeaseEnds } from "../../src/store/store.ts";
+import { type Lease, type LeaseEnd, type LeaseEnds, StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -157,4 +158,24 @@ test("no lease ends after a stop, and a failure of the store is reported once", 
   reaper.loop.wake();
   await reaper.loop.quiet();
   assert.deepEqual(faults, [error]);
+});
+
+const numbered = (n: number): Lease => lease({ id: `task-${n}`, leaseId: `lease-${n}` });
+
+test("the oldest leases above the limit are forgotten, and a lease that is held again is the newest", () => {
+  const held = new HeldLeases(3);
+  for (const n of [1, 2, 3]) held.hold(numbered(n));
+  held.hold(numbered(1));
+  held.hold(numbered(4));
+  assert.deepEqual(
+    [1, 2, 3, 4].map((n) => held.isHeld(numbered(n))),
+    [true, false, true, true],
+  );
+  assert.equal(held.countOf("print"), 3);
+});
+
+test("without a limit all leases are kept", () => {
+  const held = new HeldLeases();
+  for (let n = 0; n < 20_000; n++) held.hold(numbered(n));
+  assert.equal(held.countOf("print"), 20_000);
 });
