@@ -7,6 +7,7 @@ import type { LaneGauge } from "../domain/observer.ts";
 import type { Loop, Part } from "../store/loop.ts";
 import { WaitingSteps, type RetryDeps, keepTrying } from "../store/retry.ts";
 import {
+  FileFault,
   StoreError,
   type Cluster,
   type LaneRef,
@@ -334,9 +335,8 @@ export class Engine {
     }
     this.#isHalted = true;
     this.#drain();
-    this.#deps.log.error(
-      { err: error },
-      "the engine stopped; a restart resumes the work in flight",
-    );
+    // The fault of a file has its own remedy: a restart alone would lose the file.
+    const effect = error instanceof FileFault ? "" : "; a restart resumes the work in flight";
+    this.#deps.log.error({ err: error }, `the engine stopped${effect}`);
   }
 }

@@ -68,6 +68,7 @@ for (const [what, act, reason] of deeds) {
     assert.ok(line.includes(daemon.file));
     clock.advance(10 * SECOND);
     assert.equal(await codeOfPost(daemon), 50300);
+    assert.doesNotMatch(daemon.logLines.join(""), /restart resumes/);
   });
 }
 
