@@ -78,7 +78,11 @@ export class FileDatabase implements Database {
 
   async openDaemonStore({ mode, ...parts }: DaemonStoreParts): Promise<Store> {
     if (mode === "dev") refuseServedFile(this.#file);
-    return this.#open({ writer: "thread", ...parts });
+    const isNew = isEmpty(this.#file);
+    const store = await this.#open({ writer: "thread", ...parts });
+    // After the loss of a file, its operator has to notice that the daemon does not serve the old tasks.
+    if (isNew && mode === "start") parts.log.warn({ file: this.#file }, NEW_DATABASE);
+    return store;
   }
 
   becomeOwner(): string | null {
@@ -88,8 +92,7 @@ export class FileDatabase implements Database {
   /** If it creates no file, it creates nothing next to it either. */
   async openAdminStore({ mayCreate }: { readonly mayCreate: boolean }): Promise<AdminStore> {
     const file = this.#file;
-    // An empty file is not one yet.
-    const isNew = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+    const isNew = isEmpty(file);
     if (isNew && !mayCreate) {
       const fault = placeFault(file);
       throw new DatabaseError(
@@ -161,6 +164,13 @@ export class FileDatabase implements Database {
       throw toDatabaseError(file, error);
     }
   }
+}
+
+const NEW_DATABASE = "a new, empty database was created";
+
+/** True for a missing file too: SQLite creates a database in both cases. */
+function isEmpty(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
 }
 
 function refuseNetwork(file: string): void {

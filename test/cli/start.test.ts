@@ -181,7 +181,7 @@ test("start warns of each setting that removes a protection", async (t) => {
   assert.match(String(warnings[3]?.["msg"]), /^NODE_TLS_REJECT_UNAUTHORIZED=0 /);
 });
 
-test("start logs how to make an account while none exists, and shows no link", async (t) => {
+test("start logs a new database, how to make an account while none exists, and no link", async (t) => {
   const first = startProgram(t, START);
   const { cwd } = first;
   const { db } = await first.ready;
@@ -191,6 +191,7 @@ test("start logs how to make an account while none exists, and shows no link", a
   await second.ready;
 
   assert.ok(logOf(first).some(({ msg }) => String(msg).endsWith(`LOGIN --db ${db}`)));
+  assert.equal(logOf(first).filter(({ level, file }) => level === "warn" && file === db).length, 1);
   assert.doesNotMatch(first.stderr, /link=/);
   assert.deepEqual(
     logOf(second).map(({ msg }) => msg),
