@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 
 import { SERIES, type SeriesKind } from "../../src/http/metrics/series.ts";
-import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
+import { type TestDaemon, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { areAtHand, OWN_ADDRESS, startPeer } from "./peer-process.ts";
+import { OWN_ADDRESS, areAtHand, startPeer } from "./peer-process.ts";
 
 const DEPLOY = join(dirname(dirname(import.meta.dirname)), "deploy");
 const RULES = join(DEPLOY, "prometheus", "postbackd.rules.yml");

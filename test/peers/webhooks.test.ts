@@ -1,17 +1,23 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 
 import { verify } from "@octokit/webhooks-methods";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 
-import { startReceiver } from "../helpers/receiver.ts";
-import type { ReceivedRequest, Receiver } from "../helpers/receiver.ts";
-import { PHASES, startDeliveries } from "./deliveries.ts";
-import type { Deliveries, Phase, Signers } from "./deliveries.ts";
-import { arrivalOf, MATRIX, taskOf } from "./matrix.ts";
-import type { Case, Kind } from "./matrix.ts";
-import { canListen, OWN_ADDRESS } from "./peer-process.ts";
+import { type ReceivedRequest, type Receiver, startReceiver } from "../helpers/receiver.ts";
+import {
+  type Case,
+  type Deliveries,
+  type Kind,
+  MATRIX,
+  PHASES,
+  type Phase,
+  type Signers,
+  arrivalOf,
+  startDeliveries,
+  taskOf,
+} from "./deliveries.ts";
+import { OWN_ADDRESS, canListen } from "./peer-process.ts";
 
 /** A delivery as it arrived. */
 interface Captured {

@@ -1,4 +1,0 @@
-import { exerciseServer } from "./server-peer.ts";
-import { WEBHOOK } from "./webhook.ts";
-
-exerciseServer(WEBHOOK);
