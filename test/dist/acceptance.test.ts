@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
+import { describe, type TestContext } from "node:test";
 
-import { exerciseContract } from "../acceptance/exercise.ts";
-import type { ServedAccount } from "../acceptance/subject.ts";
+import { exerciseStart } from "../acceptance/start.ts";
+import { PART, type ServedAccount, type Subject } from "../acceptance/subject.ts";
+import { exerciseWebhooks } from "../acceptance/webhooks.ts";
 import type { Finished, ProgramOptions } from "../helpers/program.ts";
 import { emptyPlace, runBinary, startBinary, type Place } from "./binary.ts";
 
-exerciseContract({
+const EXECUTABLE: Subject = {
   name: "executable",
   async serve(t, { toml }) {
     const place = emptyPlace(t);
@@ -22,7 +23,17 @@ exerciseContract({
   },
   launch: (t, args, options) => startBinary(t, args, placeFor(t, options)),
   run: (t, args, options) => runBinary(t, args, placeFor(t, options)),
-});
+};
+
+// The rest of the contract is the same code as in the sources, and none of it is a file of the executable.
+describe(
+  "the executable starts and sends webhooks by the contract",
+  { concurrency: true, ...PART },
+  () => {
+    exerciseStart(EXECUTABLE);
+    exerciseWebhooks(EXECUTABLE);
+  },
+);
 
 function placeFor(t: TestContext, options: ProgramOptions = {}): Place {
   return { ...emptyPlace(t), ...options };
