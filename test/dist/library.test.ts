@@ -1,17 +1,79 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import { ROOT } from "../../scripts/manifest.ts";
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
-import { exchange } from "../helpers/raw-http.ts";
+import { runProgram, startProgram } from "../helpers/program.ts";
 import { folderWith, testPackage } from "../package/packages.ts";
-import { TYPESCRIPT, pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
-import { findProgram, RUNTIME_NAMES, tellRun, type Runtime } from "../runtimes/runtimes.ts";
+import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
-const ROOT = dirname(dirname(import.meta.dirname));
+const ARCHIVE = testPackage();
+
+for (const [file, imports] of [
+  ["verify.js", []],
+  ["client/client.js", []],
+  ["testing/testing.js", ['import("../daemon/daemon.cjs")']],
+] as const) {
+  test(`dist/${file} uses the globals of every runtime alone`, () => {
+    const source = readFileSync(join(ROOT, "dist", file), "utf8");
+
+    const found = source.matchAll(/^\s*import\b.*|\bimport\s*\(.*?\)|\brequire\s*\(.*/gm);
+    assert.deepEqual(
+      [...found].map(([text]) => text),
+      imports,
+    );
+    assert.doesNotMatch(source, /\bBuffer\b/);
+  });
+}
+
+test("typesVersions names the types for compilers that read no exports (node10)", (t) => {
+  const home = join(folderWith(t, ARCHIVE), "node_modules", "postbackd");
+  const manifest: {
+    readonly typesVersions: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+  } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+
+  const named = manifest.typesVersions["*"] ?? {};
+
+  assert.deepEqual(Object.keys(named), ["client", "testing", "verify", "worker"]);
+  for (const [name, [file = ""]] of Object.entries(named)) {
+    assert.match(readFileSync(join(home, file), "utf8"), /^export /m, name);
+  }
+});
+
+/** A script that imports or requires modules, by their names in it, as a program of each kind. */
+function programsOf(
+  modules: Readonly<Record<string, string>>,
+  script: string,
+): readonly (readonly [file: string, text: string])[] {
+  const lines = (line: (name: string, from: string) => string): string =>
+    Object.entries(modules)
+      .map(([name, from]) => line(name, from))
+      .join("\n");
+  const main = `\nconst main = async () => {${script}};\nvoid main();\n`;
+  return [
+    ["run.mjs", lines((name, from) => `import * as ${name} from "${from}";`) + main],
+    ["run.cjs", lines((name, from) => `const ${name} = require("${from}");`) + main],
+  ];
+}
+
+/** Runs a program in this Node, and returns its output. Without the flag a require uses the module of an import. */
+async function runHere(
+  t: TestContext,
+  [file, text]: readonly [string, string],
+  ...flags: string[]
+) {
+  const cwd = folderWith(t, ARCHIVE);
+  writeFileSync(join(cwd, file), text);
+  writeFileSync(join(cwd, "hook.mjs"), 'console.log("hook");');
+  const command = [process.execPath, "--no-experimental-require-module", ...flags] as const;
+  const { code, stdout, stderr } = await runProgram(t, [file], { command, cwd });
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
 const SECRET = newWebhookSecret();
 const BODY = '{"tasks":[{"result":"ü😀"}]}';
 const URL_SENT = "https://receiver.example/p?t=%C3%BC";
@@ -21,97 +83,58 @@ function sign(message: string): string {
 }
 
 const CHECK = `
-  const { verifyPingback, verifyPostback } = library;
   const body = new TextEncoder().encode(${JSON.stringify(BODY)});
   const secrets = ["another", ${JSON.stringify(SECRET)}];
   const header = ${JSON.stringify(sign(BODY))};
-  const verdicts = await Promise.all([
-    verifyPostback(body, header, secrets),
-    verifyPostback(body.buffer, header, secrets),
-    verifyPostback(body, header, "another"),
-    verifyPostback(body.slice(1), header, secrets),
-    verifyPostback(body, null, secrets),
-    verifyPingback(${JSON.stringify(URL_SENT)}, ${JSON.stringify(sign(URL_SENT))}, secrets),
-    verifyPingback("https://other.example/", ${JSON.stringify(sign(URL_SENT))}, secrets),
-    verifyPostback({ parsed: true }, header, secrets).catch((error) => error.name),
-  ]);
-`;
-const VERDICTS = [true, true, false, false, false, true, false, "TypeError"];
-
-const ARCHIVE = testPackage();
-
-/** The package as its users have it. */
-function install(t: TestContext): string {
-  return folderWith(t, ARCHIVE);
-}
-
-function runIn({ program, args, env }: Runtime, file: string, cwd: string): string {
-  return finish(program, [...args, file], { cwd, env: { ...env, DENO_DIR: join(cwd, "deno") } });
-}
-
-function run(program: string, args: readonly string[], cwd: string): string {
-  return finish(program, args, { cwd, env: {} });
-}
-
-interface Place {
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-}
-
-function finish(program: string, args: readonly string[], { cwd, env }: Place): string {
-  // The test runner's own variable would make a child report to it.
-  const { status, stdout, stderr, error } = spawnSync(program, args, {
-    cwd,
-    env: { ...process.env, ...env, NODE_TEST_CONTEXT: undefined },
-    encoding: "utf8",
-  });
-  assert.equal(status, 0, `${error?.message ?? ""}${stdout}${stderr}`);
-  return stdout;
-}
-
-test("dist/verify.js runs with Web Crypto and TextEncoder alone", () => {
-  const source = readFileSync(join(ROOT, "dist", "verify.js"), "utf8");
-  assert.doesNotMatch(source, /^\s*import\b|\bimport\s*\(|\brequire\s*\(|\bprocess\b|\bBuffer\b/m);
-  const script = `
-    const { createContext, SourceTextModule } = require("node:vm");
-    const context = createContext({ crypto, TextEncoder, answer: {} });
-    const link = () => { throw new Error("it imports something"); };
-    const load = async (text, find) => {
-      const module = new SourceTextModule(text, { context });
-      await module.link(find);
-      await module.evaluate();
-      return module;
-    };
-    const main = async () => {
-      const library = await load(${JSON.stringify(source)}, link);
-      const check = ${JSON.stringify(`import * as library from "library";${CHECK}answer.verdicts = verdicts;`)};
-      await load(check, () => library);
-      console.log(JSON.stringify(context.answer.verdicts));
-    };
-    void main();
-  `;
-  const args = ["--experimental-vm-modules", "--no-warnings", "--eval", script];
-
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
-
-  assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS);
-});
-
-test("a program that imports or requires the package verifies webhooks", (t) => {
-  const folder = install(t);
-  for (const specifier of ["postbackd", "postbackd/verify"]) {
-    const main = `const main = async () => {${CHECK}console.log(JSON.stringify(verdicts));};void main();`;
-    const required = `const library = require("${specifier}");${main}`;
-    writeFileSync(join(folder, "check.cjs"), required);
-    writeFileSync(join(folder, "check.mjs"), `import * as library from "${specifier}";${main}`);
-
-    for (const file of ["check.cjs", "check.mjs"]) {
-      // Without this flag a require would use the module of an import.
-      const args = ["--no-experimental-require-module", file];
-      assert.deepEqual(JSON.parse(run(process.execPath, args, folder)), VERDICTS, specifier);
-    }
+  for (const { verifyPingback, verifyPostback } of [library, only]) {
+    const verdicts = await Promise.all([
+      verifyPostback(body, header, secrets),
+      verifyPostback(body.buffer, header, secrets),
+      verifyPostback(body, header, "another"),
+      verifyPostback(body.slice(1), header, secrets),
+      verifyPostback(body, null, secrets),
+      verifyPingback(${JSON.stringify(URL_SENT)}, ${JSON.stringify(sign(URL_SENT))}, secrets),
+      verifyPingback("https://other.example/", ${JSON.stringify(sign(URL_SENT))}, secrets),
+      verifyPostback({ parsed: true }, header, secrets).catch((error) => error.name),
+    ]);
+    console.log(JSON.stringify(verdicts));
   }
-});
+`;
+const VERDICTS = '[true,true,false,false,false,true,false,"TypeError"]\n';
+
+for (const program of programsOf({ library: "postbackd", only: "postbackd/verify" }, CHECK)) {
+  test(`${program[0]} verifies webhooks with the packed package`, async (t) => {
+    assert.equal(await runHere(t, program), VERDICTS + VERDICTS);
+  });
+}
+
+const DAEMON = `
+  const command = [process.execPath, "--print", "process.ppid"];
+  const types = { double: ({ input }) => 2 * input, parent: { command } };
+  const daemon = await library.createDaemon({ types });
+  const { key } = await daemon.account();
+  const headers = { authorization: "Bearer " + key, "content-type": "application/json" };
+  const tasks = '[{"type":"double","input":4},' + " ".repeat(70000) + '{"type":"parent"}]';
+  await fetch(daemon.url + "/v1/tasks/task_post", { method: "POST", headers, body: tasks });
+  await daemon.idle();
+  const listed = await (await fetch(daemon.url + "/v1/tasks", { headers })).json();
+  const results = [];
+  for (const { id } of listed.tasks) {
+    const response = await fetch(daemon.url + "/v1/tasks/task_get/" + id, { headers });
+    results.push((await response.json()).tasks[0].result);
+  }
+  await daemon.stop();
+  const [parent, double] = results;
+  console.log(double, typeof parent, parent === process.pid);
+`;
+
+for (const program of programsOf({ library: "postbackd" }, DAEMON)) {
+  test(`${program[0]} embeds a daemon with its threads and its process for commands, without the program's options`, async (t) => {
+    const said = await runHere(t, program, "--import", "./hook.mjs");
+
+    assert.equal(said, "hook\n8 number false\n");
+  });
+}
 
 /** A worker whose token is refused by a server in the place of a daemon. */
 const WORK = `
@@ -131,188 +154,91 @@ const REFUSED = "the daemon refuses this worker: 40101\n";
 
 // The library for workers is for Node alone.
 for (const name of RUNTIME_NAMES.filter((each) => each.startsWith("Node"))) {
-  test(`${name} imports and requires the library for workers`, (t) => {
-    const runtime = findProgram(t, name);
-    if (runtime === null) return;
-    const folder = install(t);
-    const required = `const library = require("postbackd/worker"); const main = async () => {${WORK}}; void main();`;
-    writeFileSync(join(folder, "work.mjs"), `import * as library from "postbackd/worker";${WORK}`);
-    writeFileSync(join(folder, "work.cjs"), required);
+  for (const [file, text] of programsOf({ library: "postbackd/worker" }, WORK)) {
+    test(`${file} runs the packed library for workers in ${name}`, async (t) => {
+      const runtime = findProgram(t, name);
+      if (runtime === null) return;
+      const cwd = folderWith(t, ARCHIVE);
+      writeFileSync(join(cwd, file), text);
+      const command = [runtime.program, ...runtime.args] as const;
 
-    for (const file of ["work.mjs", "work.cjs"]) {
-      const said = runIn(runtime, file, folder);
-      tellRun(t, runtime, `${file} ${said}`);
-      assert.equal(said, REFUSED);
-    }
-  });
+      const { stdout, stderr } = await runProgram(t, [file], { command, cwd });
+
+      tellRun(t, runtime, `${file} ${stdout}`);
+      assert.equal(stdout, REFUSED, stderr);
+    });
+  }
 }
 
-test("the receiver in TypeScript runs on the built package without any other tool", async (t) => {
-  const command = [process.execPath, pathOf(TYPESCRIPT)] as const;
-  const { url, inbox } = await startReceiverProcess(t, { command, secrets: [SECRET] });
-  const id = "0198a1b2-c3d4-7000-8000-0123456789ab";
-  const target = `/pingback?id=${id}`;
+const TEST = `
+  const url = process.argv[2];
+  const daemon = await (url === undefined ? testing.startDaemon() : testing.connectDaemon({ url }));
+  const inbox = daemon.inbox();
+  await inbox.answer([], 503);
+  const { id } = await daemon.client.tasks.post({ input: 42, postback_url: inbox.url });
+  await daemon.advance("21m");
+  const attempts = (await inbox.messages({ count: 4 })).map(({ attempt }) => attempt);
+  const [{ state }] = await daemon.client.tasks.deliveries(id);
+  await inbox.clear();
+  await daemon.client.tasks.redeliver(id);
+  const { body, headers } = await inbox.next();
+  const isGenuine = await only.verifyPostback(body, headers["x-signature"], daemon.webhookSecret);
+  await daemon.stop();
+  console.log(JSON.stringify([attempts, state, isGenuine]));
+`;
+const SAID = '[[1,2,3,4],"given_up",true]\n';
 
-  const { status } = await exchange(url, {
-    target,
-    headers: [`X-Signature: ${sign(url + target)}`],
+for (const program of programsOf(
+  { testing: "postbackd/testing", only: "postbackd/verify" },
+  TEST,
+)) {
+  const [file, text] = program;
+  test(`${file} starts a daemon for tests of the packed package`, async (t) => {
+    assert.equal(await runHere(t, program), SAID);
   });
 
-  assert.equal(status, 200);
-  assert.deepEqual([...inbox().keys()], [`${id}.pingback`]);
-});
+  for (const name of RUNTIME_NAMES) {
+    test(`${file} tests with a packed daemon elsewhere in ${name}`, async (t) => {
+      const runtime = findProgram(t, name);
+      if (runtime === null) return;
+      const cwd = folderWith(t, ARCHIVE);
+      // Deno takes nothing of node_modules that is not named.
+      writeFileSync(join(cwd, "package.json"), '{"dependencies":{"postbackd":"*"}}');
+      writeFileSync(join(cwd, file), text);
+      const command = join(cwd, "node_modules", "postbackd", "dist", "command.cjs");
+      const dev = startProgram(t, ["dev", "--port", "0", "--clock", "manual"], {
+        command: [process.execPath, command],
+      });
+      const { url } = await dev.ready;
 
-const EXAMPLES = join(ROOT, "examples", "embedded");
+      const { stdout, stderr } = await runProgram(t, [...runtime.args, file, url], {
+        command: [runtime.program],
+        cwd,
+        env: { ...runtime.env, DENO_DIR: join(cwd, "deno") },
+      });
 
-test("the examples of embedded daemons pass with the packed package", (t) => {
-  const folder = install(t);
-  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
-  cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
+      tellRun(t, runtime, `${file} ${stdout}`);
+      assert.equal(stdout, SAID, stderr);
+    });
+  }
+}
 
-  const output = run(
-    process.execPath,
-    ["--test", "--test-reporter=tap", "examples/*.test.ts"],
-    folder,
-  );
+for (const [module, name] of [
+  ["postbackd", "createDaemon"],
+  ["postbackd/testing", "startDaemon"],
+] as const) {
+  test(`${name} on an older Node names the version that it needs`, async (t) => {
+    const cwd = folderWith(t, ARCHIVE);
+    const script = `
+      import { ${name} } from "${module}";
+      Object.defineProperty(process, "versions", { value: { node: "20.20.2" } });
+      await ${name}({ types: {} }).catch((error) => console.log(error.message));
+    `;
+    writeFileSync(join(cwd, "old.mjs"), script);
 
-  const examples = readdirSync(EXAMPLES).filter((name) => name.endsWith(".test.ts"));
-  assert.match(output, new RegExp(`^# pass ${examples.length}$`, "m"));
-  assert.match(output, /^# fail 0$/m);
-});
+    const command = [process.execPath] as const;
+    const { stdout, stderr } = await runProgram(t, ["old.mjs"], { command, cwd });
 
-test("a CommonJS program starts a daemon of the packed package with its threads", (t) => {
-  const folder = install(t);
-  const script = `
-    const { createDaemon } = require("postbackd");
-    const main = async () => {
-      const daemon = await createDaemon({ types: { double: ({ input }) => 2 * input } });
-      const { key } = await daemon.account();
-      const headers = { authorization: "Bearer " + key, "content-type": "application/json" };
-      const post = { method: "POST", headers, body: "[" + " ".repeat(70000) + "{}]" };
-      const posted = await fetch(daemon.url + "/v1/tasks/task_post", post);
-      const answer = await fetch(daemon.url + "/v1/tasks", { headers });
-      const { tasks_count } = await answer.json();
-      await daemon.stop();
-      console.log(posted.status, answer.status, tasks_count);
-    };
-    void main();
-  `;
-  writeFileSync(join(folder, "main.cjs"), script);
-
-  assert.equal(run(process.execPath, ["main.cjs"], folder), "200 200 1\n");
-});
-
-test("an embedded daemon starts its commands by a process of its own", (t) => {
-  const folder = install(t);
-  const script = `
-    import { createDaemon } from "postbackd";
-    const command = [process.execPath, "--print", "process.ppid"];
-    const daemon = await createDaemon({ types: { parent: { command } } });
-    const { key } = await daemon.account();
-    const headers = { authorization: "Bearer " + key, "content-type": "application/json" };
-    const post = { method: "POST", headers, body: "[{}]" };
-    const posted = await (await fetch(daemon.url + "/v1/tasks/task_post", post)).json();
-    await daemon.idle();
-    const path = "/v1/tasks/task_get/" + posted.tasks[0].id;
-    const { tasks } = await (await fetch(daemon.url + path, { headers })).json();
-    await daemon.stop();
-    console.log(tasks[0].state, tasks[0].result === process.pid);
-  `;
-  writeFileSync(join(folder, "main.mjs"), script);
-
-  assert.equal(run(process.execPath, ["main.mjs"], folder), "completed false\n");
-});
-
-test("the threads of an embedded daemon do not inherit the program's options", (t) => {
-  const folder = install(t);
-  writeFileSync(join(folder, "hook.mjs"), 'console.log("hook");');
-  const script = `
-    import { createDaemon } from "postbackd";
-    const daemon = await createDaemon({ types: { double: () => 2 } });
-    await daemon.stop();
-  `;
-  const args = ["--import", "./hook.mjs", "--input-type=module", "--eval", script];
-
-  assert.equal(run(process.execPath, args, folder), "hook\n");
-});
-
-test("the types of createDaemon accept and refuse settings in a strict program", (t) => {
-  const folder = install(t);
-  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
-  cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
-  mkdirSync(join(folder, "node_modules", "@types"));
-  symlinkSync(
-    join(ROOT, "node_modules", "@types", "node"),
-    join(folder, "node_modules", "@types", "node"),
-  );
-  writeFileSync(
-    join(folder, "examples", "wrong.ts"),
-    `import { createDaemon } from "postbackd";
-     import type { ConfigSettings, DaemonSettings, FunctionTask } from "postbackd";
-     // @ts-expect-error Types are needed.
-     export const none: DaemonSettings = {};
-     export const kinds: DaemonSettings = {
-       types: {
-         a: async (task, { signal, progress }) => {
-           progress(0.5, task.tag ?? undefined);
-           return signal.aborted;
-         },
-         b: { run: () => 1, timeout: "10s", concurrency: 4, retries: 2 },
-         c: { command: ["ls"] },
-         d: { url: "http://127.0.0.1:9/", headers: { a: "b" } },
-         e: { runner: "worker", lease: "5s" },
-       },
-     };
-     // @ts-expect-error A type has one kind.
-     void createDaemon({ types: { a: { runner: "echo", lease: "5s" } } });
-     // @ts-expect-error A port is a number.
-     void createDaemon({ types: {}, port: "80" });
-     export const config: ConfigSettings = {
-       webhooks: { timeout: "5s", retry_after: ["1m"], allow: ["127.0.0.1:9000"], max_in_flight: 16 },
-       limits: { body: "64KiB", result: 4096, account: { open_tasks: 10 } },
-       log: { level: "warn", requests: undefined },
-       marketplaces: [{ code: "DE", name: "Germany", currency: "EUR" }],
-     };
-     // @ts-expect-error Unknown section.
-     void createDaemon({ types: {}, config: { webhoks: {} } });
-     // @ts-expect-error Unknown key.
-     void createDaemon({ types: {}, config: { webhooks: { timeot: "5s" } } });
-     // @ts-expect-error A list is needed.
-     void createDaemon({ types: {}, config: { webhooks: { allow: "127.0.0.1" } } });
-     // @ts-expect-error Unknown level.
-     void createDaemon({ types: {}, config: { log: { level: "loud" } } });
-     // @ts-expect-error It is given beside config.
-     void createDaemon({ types: {}, config: { port: 80 } });
-     interface Work {
-       double: { input: number; result: number };
-       count: { input: { text: string }; result: number };
-       resize: { input: string; result: string };
-     }
-     const count = { run: async ({ input }: FunctionTask<Work["count"]["input"]>) => input.text.length };
-     const resize = { runner: "worker" } as const;
-     const work: DaemonSettings<Work> = {
-       types: { double: (task) => task.input * 2, count, resize },
-     };
-     void createDaemon<Work>({ ...work, types: { ...work.types, double: async (task) => task.input } });
-     export const token = async () => (await createDaemon(work)).workerToken("a", ["resize"]);
-     // @ts-expect-error Unknown type.
-     export const none2 = async () => (await createDaemon(work)).workerToken("a", ["risize"]);
-     // @ts-expect-error An input of this type has no width.
-     void createDaemon<Work>({ types: { ...work.types, count: ({ input }) => input.width } });
-     // @ts-expect-error Its result is a number.
-     void createDaemon<Work>({ types: { ...work.types, double: () => "two" } });
-     // @ts-expect-error A type that has no function.
-     void createDaemon<Work>({ types: { double: () => 1, count } });
-     // @ts-expect-error Without types by name an input may be anything.
-     void createDaemon({ types: { double: (task) => task.input * 2 } });`,
-  );
-  const files = readdirSync(join(folder, "examples")).map((name) => join("examples", name));
-  const args = ["--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes"];
-  const options = "--module nodenext --target esnext --lib esnext --types node".split(" ");
-
-  run(
-    process.execPath,
-    [join(ROOT, "node_modules", ".bin", "tsc"), ...args, ...options, ...files],
-    folder,
-  );
-});
+    assert.match(stdout, new RegExp(`^${name} needs Node 24 .*20\\.20\\.2`), stderr);
+  });
+}

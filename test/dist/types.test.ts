@@ -14,8 +14,6 @@ const ARCHIVE = testPackage();
 const RESOLUTIONS = [
   [".mts", "--module", "nodenext"],
   [".cts", "--module", "nodenext"],
-  [".mts", "--module", "node16"],
-  [".cts", "--module", "node16"],
   [".ts", "--module", "esnext", "--moduleResolution", "bundler"],
 ] as const;
 
@@ -27,6 +25,8 @@ const COMPILERS = {
   ],
   "TypeScript 5.9": [
     ...RESOLUTIONS,
+    [".mts", "--module", "node16"],
+    [".cts", "--module", "node16"],
     [".ts", "--module", "commonjs", "--moduleResolution", "node10"],
   ],
 } as const;
@@ -151,7 +151,68 @@ createWorker<{ x: number; y: number }>({ url, token: "", types: { x: () => 1 } }
 createWorker<{ x: { width: 1 } }>({ url, token: "", types: { x: (task) => task.input.height } });
 `;
 
-const PROGRAMS = { client: CLIENT, testing: TESTING, library: LIBRARY };
+const DAEMON = `
+import { createDaemon } from "postbackd";
+import type { ConfigSettings, DaemonSettings, FunctionTask } from "postbackd";
+// @ts-expect-error Types are needed.
+export const none: DaemonSettings = {};
+export const kinds: DaemonSettings = {
+  types: {
+    a: async (task, { signal, progress }) => {
+      progress(0.5, task.tag ?? undefined);
+      return signal.aborted;
+    },
+    b: { run: () => 1, timeout: "10s", concurrency: 4, retries: 2 },
+    c: { command: ["ls"] },
+    d: { url: "http://127.0.0.1:9/", headers: { a: "b" } },
+    e: { runner: "worker", lease: "5s" },
+  },
+};
+// @ts-expect-error A type has one kind.
+void createDaemon({ types: { a: { runner: "echo", lease: "5s" } } });
+// @ts-expect-error A port is a number.
+void createDaemon({ types: {}, port: "80" });
+export const config: ConfigSettings = {
+  webhooks: { timeout: "5s", retry_after: ["1m"], allow: ["127.0.0.1:9000"], max_in_flight: 16 },
+  limits: { body: "64KiB", result: 4096, account: { open_tasks: 10 } },
+  log: { level: "warn", requests: undefined },
+  marketplaces: [{ code: "DE", name: "Germany", currency: "EUR" }],
+};
+// @ts-expect-error Unknown section.
+void createDaemon({ types: {}, config: { webhoks: {} } });
+// @ts-expect-error Unknown key.
+void createDaemon({ types: {}, config: { webhooks: { timeot: "5s" } } });
+// @ts-expect-error A list is needed.
+void createDaemon({ types: {}, config: { webhooks: { allow: "127.0.0.1" } } });
+// @ts-expect-error Unknown level.
+void createDaemon({ types: {}, config: { log: { level: "loud" } } });
+// @ts-expect-error It is given beside config.
+void createDaemon({ types: {}, config: { port: 80 } });
+interface Work {
+  double: { input: number; result: number };
+  count: { input: { text: string }; result: number };
+  resize: { input: string; result: string };
+}
+const count = { run: async ({ input }: FunctionTask<Work["count"]["input"]>) => input.text.length };
+const resize = { runner: "worker" } as const;
+const work: DaemonSettings<Work> = {
+  types: { double: (task) => task.input * 2, count, resize },
+};
+void createDaemon<Work>({ ...work, types: { ...work.types, double: async (task) => task.input } });
+export const token = async () => (await createDaemon(work)).workerToken("a", ["resize"]);
+// @ts-expect-error Unknown type.
+export const none2 = async () => (await createDaemon(work)).workerToken("a", ["risize"]);
+// @ts-expect-error An input of this type has no width.
+void createDaemon<Work>({ types: { ...work.types, count: ({ input }) => input.width } });
+// @ts-expect-error Its result is a number.
+void createDaemon<Work>({ types: { ...work.types, double: () => "two" } });
+// @ts-expect-error A type that has no function.
+void createDaemon<Work>({ types: { double: () => 1, count } });
+// @ts-expect-error Without types by name an input may be anything.
+void createDaemon({ types: { double: (task) => task.input * 2 } });
+`;
+
+const PROGRAMS = { client: CLIENT, testing: TESTING, library: LIBRARY, daemon: DAEMON };
 
 // The package's own types are held to the strictest settings, and nothing of them is left unchecked.
 const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];

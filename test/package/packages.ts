@@ -42,7 +42,7 @@ export function testPackage(): string {
   return join(folder, `postbackd-${version}.tgz`);
 }
 
-/** A folder where the package is in node_modules and nothing else is, as every package manager lays it out. */
+/** A folder with the package in node_modules and nothing else there, as every package manager lays it out. */
 export function folderWith(t: TestContext, archive: string): string {
   const folder = temporaryFolder(t);
   const home = join(folder, "node_modules", "postbackd");
