@@ -148,7 +148,8 @@ async function judge(mutant: Mutant, postgres: string): Promise<string | null> {
   using _changed = put(mutant);
   const oxlint = [join("node_modules", ".bin", "oxlint"), "--config", "scripts/oxlint.config.ts"];
   if (!hasPassed([...oxlint, "--deny-warnings", mutant.file])) return "lint";
-  if (!hasPassed(["--import", "tsx", "scripts/test-program.ts"])) return "does not build";
+  const builds = ["scripts/dashboard-bundle.ts", "scripts/test-program.ts"];
+  if (!builds.every((script) => hasPassed(["--import", "tsx", script]))) return "does not build";
   if (mutant.file.startsWith("src/store/postgres/")) {
     return await firstFailure(filesOf(ROOT, "conformance"), postgres);
   }
