@@ -1,4 +1,4 @@
--- The database of postbackd, version 11. It is one SQLite file in WAL mode, and every table is STRICT. Times are
+-- The database of postbackd, version 12. It is one SQLite file in WAL mode, and every table is STRICT. Times are
 -- milliseconds since the epoch, UTC, by the machine's clock as it was. `erase_at` is a time of the steady clock, which
 -- begins with the machine's clock and runs on whatever that clock is set to (clock_readings). Columns named *_text hold
 -- JSON text exactly as clients see it. `seq` numbers rows in the order in which they were made: it joins tables and
@@ -26,7 +26,7 @@ CREATE INDEX accounts_enabled ON accounts (seq) WHERE disabled_at IS NULL;
 
 -- When each account was last disabled or enabled, in the order of these changes: they tell the daemon what it has not
 -- heard of. AUTOINCREMENT, because a number that was seen must not come again when an account is erased.
-CREATE TABLE hold_changes (
+CREATE TABLE suspension_changes (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
   account_seq INTEGER NOT NULL UNIQUE REFERENCES accounts (seq) ON DELETE CASCADE
 ) STRICT;
@@ -105,8 +105,8 @@ CREATE TABLE tasks (
   data_text      TEXT    NOT NULL,
   -- When the sweep erases it: the same as expires_at where the clock was never set.
   erase_at       INTEGER,
-  -- The newest of queue_marks when the task came into the queue; NULL when it has been there since it was posted.
-  queued_mark    INTEGER,
+  -- The newest of queue_checkpoints when the task came into the queue; NULL when it has been there since it was posted.
+  queued_checkpoint    INTEGER,
   -- The trace it was posted in: {"traceparent": …, "tracestate": …}, as the headers were.
   trace_text     TEXT
 ) STRICT;
@@ -114,7 +114,7 @@ CREATE TABLE tasks (
 -- Tells how long queued tasks have waited, counted in the time for which the daemon ran: clocks that are set and pauses
 -- do not count. There is about a mark an hour: tasks that were posted and queued by then have waited at least since
 -- then.
-CREATE TABLE queue_marks (
+CREATE TABLE queue_checkpoints (
   seq       INTEGER PRIMARY KEY,
   -- The newest task at that time.
   task_seq  INTEGER NOT NULL,
@@ -159,7 +159,7 @@ CREATE TABLE idempotency_keys (
   key         TEXT    NOT NULL,
   -- SHA-256 of the request's body, in hex.
   body_hash   TEXT    NOT NULL,
-  answer_text TEXT    NOT NULL,
+  response_text TEXT    NOT NULL,
   erase_at    INTEGER NOT NULL,
   UNIQUE (account_seq, key)
 ) STRICT;
@@ -280,7 +280,7 @@ CREATE INDEX attempts_retrying ON attempts (task_seq) WHERE started_at IS NULL A
 
 -- Orders of the operator and of accounts to send many deliveries again. The daemon walks through the attempts that were
 -- there when an order was given, some in each transaction, which also keeps its progress.
-CREATE TABLE redelivery_orders (
+CREATE TABLE bulk_redeliveries (
   seq              INTEGER PRIMARY KEY,
   id               TEXT    NOT NULL UNIQUE,
   -- The filter, as JSON.
@@ -297,13 +297,13 @@ CREATE TABLE redelivery_orders (
 ) STRICT;
 
 -- Lists the orders that are not finished.
-CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
+CREATE INDEX bulk_redeliveries_open ON bulk_redeliveries (seq) WHERE ended_at IS NULL;
 -- Finds what the sweep erases.
-CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX bulk_redeliveries_ended ON bulk_redeliveries (ended_at) WHERE ended_at IS NOT NULL;
 
 -- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers everything.
 -- The daemon reads all rows each second; they are few. schema-postgres.sql has the reason for the name.
-CREATE TABLE delivery_holds (
+CREATE TABLE delivery_pauses (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
   -- NULL covers all accounts.
   account_seq INTEGER REFERENCES accounts (seq) ON DELETE CASCADE,
@@ -313,11 +313,11 @@ CREATE TABLE delivery_holds (
   -- The operator's words.
   reason      TEXT,
   -- The user of the machine, or `operator` for a request; audit has the session and the address.
-  held_by     TEXT    NOT NULL
+  paused_by     TEXT    NOT NULL
 ) STRICT;
 
 -- Allows one pause of the same lanes.
-CREATE UNIQUE INDEX delivery_holds_scope ON delivery_holds (coalesce(account_seq, 0), coalesce(host, ''));
+CREATE UNIQUE INDEX delivery_pauses_scope ON delivery_pauses (coalesce(account_seq, 0), coalesce(host, ''));
 
 -- Who did what of consequence, and when. Written in the transaction of what it tells of. No secret is ever in it.
 CREATE TABLE audit (
@@ -357,7 +357,7 @@ END;
 CREATE TABLE clock_readings (
   one       INTEGER PRIMARY KEY CHECK (one = 1),
   wall_at   INTEGER NOT NULL,
-  steady_at INTEGER NOT NULL,
+  service_at INTEGER NOT NULL,
   -- Counted since the boot that boot_id names.
   uptime_ms REAL    NOT NULL,
   boot_id   TEXT

@@ -23,7 +23,7 @@ const WRONG_COUNTS = `
     UNION ALL SELECT account_seq, 'bytes', -${POST_BYTES} FROM tasks AS t
     UNION ALL SELECT account_seq, 'bytes', -${END_BYTES} FROM ends AS e
     UNION ALL SELECT account_seq, 'bytes', -${ATTEMPT_BYTES} FROM attempts AS a
-    UNION ALL SELECT account_seq, 'bytes', -(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text)) FROM idempotency_keys
+    UNION ALL SELECT account_seq, 'bytes', -(${ANSWER_OVERHEAD_BYTES} + octet_length(response_text)) FROM idempotency_keys
   ) AS c
   GROUP BY account_seq, word HAVING sum(count) <> 0`;
 

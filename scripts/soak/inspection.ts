@@ -30,7 +30,7 @@ const WRONG_COUNTS = `
       LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
       LEFT JOIN task_results AS r ON r.task_seq = t.seq
       UNION ALL
-      SELECT account_seq, 'bytes', -(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text))
+      SELECT account_seq, 'bytes', -(${ANSWER_OVERHEAD_BYTES} + octet_length(response_text))
       FROM idempotency_keys
     )
     GROUP BY account_seq, state

@@ -236,7 +236,7 @@ test("restore --deliveries pause pauses all webhooks", async (t) => {
 
   assert.equal(code, 0, stderr);
   const database = new Database(restored);
-  const pauses = database.prepare("SELECT account_seq, host, reason FROM delivery_holds").all();
+  const pauses = database.prepare("SELECT account_seq, host, reason FROM delivery_pauses").all();
   database.close();
   assert.deepEqual(pauses, [{ account_seq: null, host: null, reason: "restored from a backup" }]);
 });

@@ -46,7 +46,7 @@ const FILLING = [
    SELECT task_seq * 10 + n * 2 + (kind = 'postback')::int, task_seq, kind, e.account_seq, n, n - 1, host, task_seq, task_seq,
      task_seq, 'failed'
    FROM deliveries JOIN ends AS e USING (task_seq) CROSS JOIN generate_series(1, 3) AS n WHERE ended IS NOT NULL`,
-  `INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
+  `INSERT INTO idempotency_keys (account_seq, key, body_hash, response_text, erase_at)
    SELECT account_seq, 'k' || seq, 'h', '{}', seq FROM tasks WHERE seq % 3 = 1`,
   `INSERT INTO task_counts (account_seq, word, stripe, count)
    SELECT a, word, stripe, 1 FROM generate_series(0, ${ACCOUNTS}) AS a

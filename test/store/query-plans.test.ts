@@ -172,12 +172,12 @@ test("each statement keeps its plan after an ANALYZE of a file with tasks", asyn
 
 test("an index finds each row that is erased with a task", (t) => {
   const connection = openEmpty(t);
-  // delivery_holds belongs to an account, and has few rows.
+  // delivery_pauses belongs to an account, and has few rows.
   const cascades = connection
     .prepare<[], { child: string; columns: string }>(
       `SELECT m.name AS child, group_concat(f."from") AS columns
        FROM sqlite_schema AS m JOIN pragma_foreign_key_list(m.name) AS f
-       WHERE f.on_delete = 'CASCADE' AND m.name <> 'delivery_holds' GROUP BY m.name, f.id`,
+       WHERE f.on_delete = 'CASCADE' AND m.name <> 'delivery_pauses' GROUP BY m.name, f.id`,
     )
     .all();
   assert.equal(cascades.length, 6);

@@ -17,7 +17,7 @@ const SAME: Readonly<Record<string, Columns>> = {
   accounts: typed(`
     seq bigint, login text, webhook_secret text, webhook_secret_next text, created_at bigint, disabled_at bigint,
     bytes_max bigint, open_tasks_max bigint, requests_per_minute bigint, tasks_per_minute bigint`),
-  hold_changes: typed("seq bigint, account_seq bigint"),
+  suspension_changes: typed("seq bigint, account_seq bigint"),
   keys: typed(`
     seq bigint, key_id text, account_seq bigint, hash text, last_four text, label text, created_at bigint,
     last_used_at bigint, revoked_at bigint`),
@@ -30,16 +30,16 @@ const SAME: Readonly<Record<string, Columns>> = {
   sessions: typed(`
     seq bigint, hash text, key_seq bigint, created_at bigint, last_seen_at bigint`),
   sign_in_links: typed("hash text, expires_at bigint"),
-  queue_marks: typed("seq bigint, task_seq bigint, served_ms bigint"),
+  queue_checkpoints: typed("seq bigint, task_seq bigint, served_ms bigint"),
   idempotency_keys: typed(`
-    account_seq bigint, key text, body_hash text, answer_text text, erase_at bigint`),
-  delivery_holds: typed(`
-    seq bigint, account_seq bigint, host text, since bigint, reason text, held_by text`),
+    account_seq bigint, key text, body_hash text, response_text text, erase_at bigint`),
+  delivery_pauses: typed(`
+    seq bigint, account_seq bigint, host text, since bigint, reason text, paused_by text`),
   audit: typed(`
     seq bigint, at bigint, actor_kind text, actor_name text, action text, subject text, details_text text,
     address text`),
   clock_readings: typed(`
-    one int, wall_at bigint, steady_at bigint, uptime_ms double precision, boot_id text`),
+    one int, wall_at bigint, service_at bigint, uptime_ms double precision, boot_id text`),
   secrets: typed("name text, value text"),
 };
 
@@ -97,9 +97,9 @@ export const TO_SERVER: readonly CopyToServer[] = [
     from: `SELECT ${names(columns)} FROM ${table}`,
   })),
   {
-    table: "redelivery_orders",
+    table: "bulk_redeliveries",
     columns: { ...ORDERS, cancelled: "boolean" },
-    from: `SELECT ${names(ORDERS)}, cancelled FROM redelivery_orders`,
+    from: `SELECT ${names(ORDERS)}, cancelled FROM bulk_redeliveries`,
   },
   {
     table: "tasks",
@@ -117,13 +117,13 @@ export const TO_SERVER: readonly CopyToServer[] = [
       ...typed(`
         task_seq bigint, account_seq bigint, type text, tag text, priority smallint, state task_state,
         start_at bigint, created_at bigint, pingback_host text, postback_host text, started_at bigint, runs int,
-        failures int, queued_mark bigint, node_seq bigint`),
+        failures int, queued_checkpoint bigint, node_seq bigint`),
       ...LEASE,
       ...LEASE_END,
     },
     from: `
       SELECT t.seq, t.account_seq, t.type, t.tag, t.priority, t.state, t.start_at, t.created_at, ${HOST_OF("pingback")},
-        ${HOST_OF("postback")}, t.started_at, t.runs, t.failures, t.queued_mark,
+        ${HOST_OF("postback")}, t.started_at, t.runs, t.failures, t.queued_checkpoint,
         iif(t.state = 'running' AND (l.lease_id IS NULL OR l.ending IS NOT NULL), ${NOBODY}, NULL),
         ${names(LEASE)}, l.expires_at, l.ending, coalesce(l.losses, 0)
       FROM tasks AS t LEFT JOIN leases AS l ON l.task_seq = t.seq
@@ -264,16 +264,16 @@ export const TO_FILE: readonly CopyToFile[] = [
     from: `SELECT 1, last_value FROM accounts_seq_seq WHERE is_called`,
   },
   {
-    table: "redelivery_orders",
+    table: "bulk_redeliveries",
     columns: [...Object.keys(ORDERS), "cancelled"],
-    from: `SELECT ${names(ORDERS)}, cancelled::int FROM redelivery_orders ORDER BY seq`,
+    from: `SELECT ${names(ORDERS)}, cancelled::int FROM bulk_redeliveries ORDER BY seq`,
   },
   {
     table: "tasks",
     columns: [
       ...["seq", "id", "account_seq", "state", "status_code", "status_message", "type", "tag"],
       ...["marketplace", "priority", "start_at", "created_at", "started_at", "completed_at"],
-      ...["expires_at", "runs", "failures", "ready", "data_text", "erase_at", "queued_mark"],
+      ...["expires_at", "runs", "failures", "ready", "data_text", "erase_at", "queued_checkpoint"],
       "trace_text",
     ],
     from: `
@@ -281,7 +281,7 @@ export const TO_FILE: readonly CopyToFile[] = [
           WHEN 'running' THEN ${STATE_CODES.running} ELSE ${STATE_CODES.queued} END), e.status_message, t.type, t.tag,
         t.marketplace, t.priority, ${either("start_at")}, t.created_at, ${either("started_at")}, e.completed_at,
         e.expires_at, ${either("runs")}, ${either("failures")}, (r.task_seq IS NOT NULL)::int, t.data_text, e.erase_at,
-        q.queued_mark, t.trace_text
+        q.queued_checkpoint, t.trace_text
       FROM tasks AS t
       LEFT JOIN queue AS q ON q.task_seq = t.seq
       LEFT JOIN ends AS e ON e.task_seq = t.seq

@@ -74,15 +74,15 @@ export const TASKS_OF_SERVER = `
  */
 
 const FIND_IN_FILE = `
-  SELECT wall_at AS wallAt, steady_at AS steadyAt, uptime_ms AS uptimeMs, boot_id AS bootId FROM clock_readings`;
+  SELECT wall_at AS wallAt, service_at AS steadyAt, uptime_ms AS uptimeMs, boot_id AS bootId FROM clock_readings`;
 const KEEP_IN_FILE = `
-  UPDATE clock_readings SET wall_at = ?, steady_at = ?, uptime_ms = ?, boot_id = ?`;
+  UPDATE clock_readings SET wall_at = ?, service_at = ?, uptime_ms = ?, boot_id = ?`;
 
 const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const FIND_ON_SERVER = `
-  SELECT ${NOW} - wall_at AS "passedMs", steady_at AS "steadyAt", boot_id AS "bootId" FROM clock_readings`;
+  SELECT ${NOW} - wall_at AS "passedMs", service_at AS "steadyAt", boot_id AS "bootId" FROM clock_readings`;
 const KEEP_ON_SERVER = `
-  UPDATE clock_readings SET wall_at = ${NOW}, steady_at = $1, uptime_ms = $2, boot_id = $3`;
+  UPDATE clock_readings SET wall_at = ${NOW}, service_at = $1, uptime_ms = $2, boot_id = $3`;
 
 /** Continues a file's clock reading on PostgreSQL. The reading stays if the elapsed time is unknown on this machine. */
 export async function continueOnServer(file: File, server: Server): Promise<void> {

@@ -56,14 +56,14 @@ const FILLED = new Set(TO_SERVER.map(({ table }) => table));
 /** Tables whose numbers the server gives itself: it goes on above those that were moved. */
 const NUMBERED = [
   "accounts",
-  "hold_changes",
+  "suspension_changes",
   "keys",
   "access_requests",
   "sessions",
   "workers",
-  "queue_marks",
-  "redelivery_orders",
-  "delivery_holds",
+  "queue_checkpoints",
+  "bulk_redeliveries",
+  "delivery_pauses",
   "audit",
 ];
 

@@ -219,11 +219,11 @@ const WRITE_LEASES = `
   UPDATE queue AS q
   SET state = a.state, runs = a.runs, failures = a.failures, started_at = a.started_at, start_at = a.start_at,
     lease_ending = a.ending, losses = a.losses, lease_until = a.lease_until,
-    queued_mark = CASE WHEN a.is_queued_anew THEN ${MARK} ELSE q.queued_mark END
+    queued_checkpoint = CASE WHEN a.is_queued_again THEN ${MARK} ELSE q.queued_checkpoint END
   FROM unnest(
     $1::bigint[], $2::task_state[], $3::int[], $4::int[], $5::bigint[], $6::bigint[], $7::lease_ending[], $8::int[],
     $9::bigint[], $10::boolean[]
-  ) AS a (seq, state, runs, failures, started_at, start_at, ending, losses, lease_until, is_queued_anew)
+  ) AS a (seq, state, runs, failures, started_at, start_at, ending, losses, lease_until, is_queued_again)
   WHERE q.task_seq = ANY ($1::bigint[]) AND a.seq = q.task_seq + 0`;
 
 /** A task with its newest lease: as it is found, and as the operations of a batch change it. */

@@ -199,12 +199,12 @@ export const OLD_TASKS = `
     UNION ALL
     SELECT n.type, n.account_seq, n.priority, 0, false FROM groups AS g CROSS JOIN LATERAL (${NEXT_GROUP}) AS n
   )
-  SELECT g.type, g.account_seq AS "accountId", g.priority, o.task_seq AS seq, o.runs, o.queued_mark AS "queuedMark",
+  SELECT g.type, g.account_seq AS "accountId", g.priority, o.task_seq AS seq, o.runs, o.queued_checkpoint AS "queuedMark",
     (SELECT id FROM tasks AS t WHERE t.seq = o.task_seq) AS id
   FROM groups AS g LEFT JOIN LATERAL (
-    SELECT task_seq, runs, queued_mark FROM queue AS q
+    SELECT task_seq, runs, queued_checkpoint FROM queue AS q
     WHERE q.state = 'queued' AND q.type = g.type AND q.account_seq = g.account_seq AND q.priority = g.priority
-      AND q.task_seq > g.seq AND q.task_seq <= (SELECT task_seq FROM queue_marks WHERE seq = $5)
+      AND q.task_seq > g.seq AND q.task_seq <= (SELECT task_seq FROM queue_checkpoints WHERE seq = $5)
       AND NOT ${isSuspended("g.account_seq")}
     ORDER BY q.task_seq
     LIMIT ${EXAMINED_MAX}

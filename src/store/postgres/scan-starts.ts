@@ -209,7 +209,7 @@ export function waitsFromStart(type: string): string {
   return `(
     EXISTS (${ofAccount} AND f.priority = 0 AND f.task_seq >= s.start)
     OR EXISTS (${ofAccount} AND f.priority > 0)
-    OR EXISTS (${ofAccount} AND f.priority = 0 AND f.queued_mark IS NOT NULL AND f.task_seq < s.start)
+    OR EXISTS (${ofAccount} AND f.priority = 0 AND f.queued_checkpoint IS NOT NULL AND f.task_seq < s.start)
   )`;
 }
 

@@ -77,7 +77,7 @@ function nextOf(condition: string, order: string): string {
 // Each comes before what follows it, and is looked for only when there is room after what came before.
 const NEXT_TASKS = [
   nextOf("priority > 0", "priority DESC, task_seq"),
-  nextOf("priority = 0 AND queued_mark IS NOT NULL AND task_seq < t.start", "task_seq"),
+  nextOf("priority = 0 AND queued_checkpoint IS NOT NULL AND task_seq < t.start", "task_seq"),
   nextOf("priority = 0 AND task_seq >= t.start", "task_seq"),
 ].join("\n      UNION ALL");
 

@@ -227,7 +227,7 @@ function queueTasks(sql: BatchSql, tasks: readonly QueuedTask[]): void {
 }
 
 const FIND_ANSWER = `
-  SELECT body_hash AS "bodyHash", answer_text AS "answerText" FROM idempotency_keys
+  SELECT body_hash AS "bodyHash", response_text AS "answerText" FROM idempotency_keys
   WHERE account_seq = $1 AND key = $2 AND erase_at >= $3`;
 
 /**
@@ -236,9 +236,9 @@ const FIND_ANSWER = `
  * order of the keys, so that two batches do not wait for each other.
  */
 const FIND_ANSWERS = `
-  SELECT a.place::int, k.erase_at >= a.steady_at AS "isKept", k.body_hash AS "bodyHash",
-    k.answer_text AS "answerText", octet_length(k.answer_text) AS bytes
-  FROM unnest($1::bigint[], $2::text[], $3::bigint[]) WITH ORDINALITY AS a (account_seq, key, steady_at, place)
+  SELECT a.place::int, k.erase_at >= a.service_at AS "isKept", k.body_hash AS "bodyHash",
+    k.response_text AS "answerText", octet_length(k.response_text) AS bytes
+  FROM unnest($1::bigint[], $2::text[], $3::bigint[]) WITH ORDINALITY AS a (account_seq, key, service_at, place)
   JOIN idempotency_keys AS k ON k.account_seq = a.account_seq AND k.key = a.key
   ORDER BY k.account_seq, k.key FOR UPDATE OF k`;
 
@@ -247,13 +247,13 @@ const FIND_ANSWERS = `
  * then leaves the other's answer as it is. In the order of the keys, so that two batches do not wait for each other.
  */
 const KEEP_ANSWERS = `
-  INSERT INTO idempotency_keys AS k (account_seq, key, body_hash, answer_text, erase_at)
-  SELECT account_seq, key, body_hash, answer_text, erase_at
+  INSERT INTO idempotency_keys AS k (account_seq, key, body_hash, response_text, erase_at)
+  SELECT account_seq, key, body_hash, response_text, erase_at
   FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
-    AS a (account_seq, key, body_hash, answer_text, erase_at)
+    AS a (account_seq, key, body_hash, response_text, erase_at)
   ORDER BY account_seq, key
   ON CONFLICT (account_seq, key) DO UPDATE
-  SET body_hash = excluded.body_hash, answer_text = excluded.answer_text, erase_at = excluded.erase_at
+  SET body_hash = excluded.body_hash, response_text = excluded.response_text, erase_at = excluded.erase_at
   WHERE k.erase_at < $6
   RETURNING 1`;
 

@@ -14,7 +14,7 @@ import { toUuid } from "./task-columns.ts";
  * In a statement: the mark of a task that comes into the queue later than it was posted, and begins to wait then. Never
  * NULL, because claims look for such tasks apart (`queue_returned`).
  */
-export const MARK = `(SELECT coalesce(max(seq), 0) FROM queue_marks)`;
+export const MARK = `(SELECT coalesce(max(seq), 0) FROM queue_checkpoints)`;
 
 // Runs of this node, each with its fences. A task without `start_at` is queued immediately. For `+ 0` see "Rows by
 // their numbers" in machine/sql.ts.
@@ -23,7 +23,7 @@ const PUT_BACK = `
   SET state = CASE WHEN a.start_at IS NULL THEN 'queued' ELSE 'delayed' END::task_state,
     start_at = coalesce(a.start_at, q.start_at), started_at = NULL, node_seq = NULL,
     runs = q.runs - a.uncounted, failures = q.failures + CASE WHEN a.start_at IS NULL THEN 0 ELSE 1 END,
-    queued_mark = CASE WHEN a.start_at IS NULL THEN ${MARK} ELSE q.queued_mark END
+    queued_checkpoint = CASE WHEN a.start_at IS NULL THEN ${MARK} ELSE q.queued_checkpoint END
   FROM unnest($2::bigint[], $3::int[], $4::uuid[], $5::bigint[], $6::int[])
     AS a (seq, of_run, of_id, start_at, uncounted)
   WHERE q.task_seq = ANY ($2::bigint[]) AND a.seq = q.task_seq + 0 AND q.state = 'running' AND q.node_seq + 0 = $1 AND (a.of_run IS NULL OR q.runs = a.of_run)
@@ -42,12 +42,12 @@ const REQUEUE_LEFT = `
     ORDER BY q.task_seq FOR UPDATE OF q
   )
   UPDATE queue AS q
-  SET state = 'queued', started_at = NULL, node_seq = NULL, queued_mark = ${MARK}
+  SET state = 'queued', started_at = NULL, node_seq = NULL, queued_checkpoint = ${MARK}
   FROM left_over AS l WHERE q.task_seq = l.task_seq
   RETURNING q.account_seq AS "accountId"`;
 
 export const RELEASE_DELAYED = `
-  UPDATE queue SET state = 'queued', queued_mark = ${MARK}
+  UPDATE queue SET state = 'queued', queued_checkpoint = ${MARK}
   WHERE task_seq = ANY (ARRAY (
     SELECT task_seq FROM queue WHERE state = 'delayed' AND start_at <= $1
     ORDER BY start_at LIMIT $2::int

@@ -27,7 +27,7 @@ import { ALL_ACCOUNTS } from "./work-counts.ts";
 
 // A batch that suspends or enables an account locks this table before the account's row: so does this, which has to write
 // to both in the end.
-const LOCK_HOLD_CHANGES = onlyPostgres(`LOCK TABLE hold_changes IN ROW EXCLUSIVE MODE`);
+const LOCK_SUSPENSION_CHANGES = onlyPostgres(`LOCK TABLE suspension_changes IN ROW EXCLUSIVE MODE`);
 
 /** No other batch enables the account until this one has ended. */
 const LOCK_ACCOUNT = statement(`
@@ -110,13 +110,13 @@ export const ACCOUNT_TASKS = {
 
 export const ACCOUNT_ANSWERS = inDialects(
   ({ rowsMax, isOwn }) => `
-  SELECT key, octet_length(answer_text) AS bytes FROM idempotency_keys WHERE ${isOwn}
+  SELECT key, octet_length(response_text) AS bytes FROM idempotency_keys WHERE ${isOwn}
   ORDER BY account_seq, key LIMIT ${rowsMax}`,
 );
 
 const ERASE_ANSWERS = statement(`
   DELETE FROM idempotency_keys WHERE account_seq = @accountId AND key = ANY(@keys::text[])
-  RETURNING octet_length(answer_text) AS bytes`);
+  RETURNING octet_length(response_text) AS bytes`);
 
 /** The next rows of {@link ERASE_STATISTICS}, by host. */
 const hoursOf = ({ isOwn, rowsMax, stripe, durations }: Dialect): string => `
@@ -174,7 +174,7 @@ const ERASE_STATISTICS = [
 ];
 
 const LAST = [
-  statement(`DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = @login`),
+  statement(`DELETE FROM bulk_redeliveries WHERE filter_text::json ->> 'login' = @login`),
   statement(
     `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountId)`,
   ),
@@ -191,7 +191,7 @@ const LAST = [
 export function accountErasureWrites(batch: Batch) {
   return {
     *eraseAccountPart({ login }) {
-      yield* send(LOCK_HOLD_CHANGES);
+      yield* send(LOCK_SUSPENSION_CHANGES);
       const account = yield* get<{ seq: number; isDisabled: Flag }>(LOCK_ACCOUNT, { login });
       if (account === undefined) return { kind: "unknown" };
       if (!account.isDisabled) return { kind: "enabled" };

@@ -4,14 +4,14 @@ import { onlyPostgres, onlySqlite, statement, type Statement, type Values } from
 import { get, run, send, type StoreUseCases, type UseCase } from "./use-case.ts";
 
 const FIND_READING = statement(`
-  SELECT wall_at AS "wallAt", steady_at AS "steadyAt", uptime_ms AS "uptimeMs", boot_id AS "bootId"
+  SELECT wall_at AS "wallAt", service_at AS "steadyAt", uptime_ms AS "uptimeMs", boot_id AS "bootId"
   FROM clock_readings`);
 
 const KEEP_READING = statement(`
-  INSERT INTO clock_readings (one, wall_at, steady_at, uptime_ms, boot_id)
+  INSERT INTO clock_readings (one, wall_at, service_at, uptime_ms, boot_id)
   VALUES (1, @wallAt, @steadyAt, @uptimeMs, @bootId)
   ON CONFLICT (one) DO UPDATE
-  SET wall_at = excluded.wall_at, steady_at = excluded.steady_at,
+  SET wall_at = excluded.wall_at, service_at = excluded.service_at,
       uptime_ms = excluded.uptime_ms, boot_id = excluded.boot_id`);
 
 /**

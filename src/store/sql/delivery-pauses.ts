@@ -4,20 +4,20 @@ import { eachDialect, statement, type Flag } from "./statement.ts";
 import { all, get, run, type StoreUseCases } from "./use-case.ts";
 
 const INSERT_PAUSE = statement(`
-  INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
+  INSERT INTO delivery_pauses (account_seq, host, since, reason, paused_by)
   SELECT @accountId::bigint, @host::text, @since::bigint, @reason::text, @pausedBy::text
-  WHERE (SELECT count(*) FROM delivery_holds) < ${PAUSES_MAX}
+  WHERE (SELECT count(*) FROM delivery_pauses) < ${PAUSES_MAX}
   ON CONFLICT DO NOTHING`);
 
 const OF_SCOPE = `account_seq IS NOT DISTINCT FROM @accountId::bigint AND host IS NOT DISTINCT FROM @host::text`;
 const IS_PAUSED = statement(
-  `SELECT EXISTS (SELECT 1 FROM delivery_holds WHERE ${OF_SCOPE}) AS "isPaused"`,
+  `SELECT EXISTS (SELECT 1 FROM delivery_pauses WHERE ${OF_SCOPE}) AS "isPaused"`,
 );
-const DELETE_PAUSE = statement(`DELETE FROM delivery_holds WHERE ${OF_SCOPE}`);
+const DELETE_PAUSE = statement(`DELETE FROM delivery_pauses WHERE ${OF_SCOPE}`);
 
 const LIST_PAUSES = statement(`
-  SELECT p.account_seq AS "accountId", a.login, p.host, p.since, p.reason, p.held_by AS "pausedBy"
-  FROM delivery_holds AS p LEFT JOIN accounts AS a ON a.seq = p.account_seq
+  SELECT p.account_seq AS "accountId", a.login, p.host, p.since, p.reason, p.paused_by AS "pausedBy"
+  FROM delivery_pauses AS p LEFT JOIN accounts AS a ON a.seq = p.account_seq
   ORDER BY p.seq`);
 
 const COUNT_SCHEDULED = `

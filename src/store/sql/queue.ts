@@ -100,29 +100,29 @@ const RAISE_QUEUED = {
 };
 
 export const NEWEST_MARK = statement(
-  `SELECT seq, served_ms AS "servedMs" FROM queue_marks ORDER BY seq DESC LIMIT 1`,
+  `SELECT seq, served_ms AS "servedMs" FROM queue_checkpoints ORDER BY seq DESC LIMIT 1`,
 );
 
 export const SERVE_MARK = statement(
-  `UPDATE queue_marks SET served_ms = served_ms + @servedMs WHERE seq = @seq`,
+  `UPDATE queue_checkpoints SET served_ms = served_ms + @servedMs WHERE seq = @seq`,
 );
 
 /** On PostgreSQL numbers rise with time: a task that is posted from now on has a higher one. */
 const INSERT_MARK = eachDialect({
-  sqlite: `INSERT INTO queue_marks (task_seq) SELECT coalesce(max(seq), 0) FROM tasks`,
-  postgres: `INSERT INTO queue_marks (task_seq) VALUES (@next)`,
+  sqlite: `INSERT INTO queue_checkpoints (task_seq) SELECT coalesce(max(seq), 0) FROM tasks`,
+  postgres: `INSERT INTO queue_checkpoints (task_seq) VALUES (@next)`,
 });
 
 /** There are about a hundred marks at most. */
 const OLD_MARK = statement(`
   SELECT seq FROM (
-    SELECT seq, sum(served_ms) OVER (ORDER BY seq DESC) AS sum_ms FROM queue_marks
+    SELECT seq, sum(served_ms) OVER (ORDER BY seq DESC) AS sum_ms FROM queue_checkpoints
   ) AS marks
   WHERE sum_ms >= @queueMs
   ORDER BY seq DESC
   LIMIT 1`);
 
-const FORGET_MARKS = statement(`DELETE FROM queue_marks WHERE seq < @seq`);
+const FORGET_MARKS = statement(`DELETE FROM queue_checkpoints WHERE seq < @seq`);
 
 interface WaitingRow {
   readonly accountId: number;

@@ -22,15 +22,15 @@ const ORDER_COLUMNS = `
   cancelled AS "isCancelled"`;
 
 // Only one batch counts open orders at a time, at any node. This lock conflicts with itself, not with writes of rows.
-const LOCK_COUNT = onlyPostgres(`LOCK TABLE redelivery_orders IN SHARE UPDATE EXCLUSIVE MODE`);
+const LOCK_COUNT = onlyPostgres(`LOCK TABLE bulk_redeliveries IN SHARE UPDATE EXCLUSIVE MODE`);
 
 const OF_LOGIN = `(@login::text IS NULL OR filter_text::json ->> 'login' = @login)`;
 
 export const COUNT_OPEN_ORDERS = statement(`
-  SELECT count(*) AS open FROM redelivery_orders WHERE ended_at IS NULL AND filter_text::json ->> 'login' = @login`);
+  SELECT count(*) AS open FROM bulk_redeliveries WHERE ended_at IS NULL AND filter_text::json ->> 'login' = @login`);
 
 const insertOrder = (last: string): string => `
-  INSERT INTO redelivery_orders (id, filter_text, per_second, created_at, last_attempt_seq)
+  INSERT INTO bulk_redeliveries (id, filter_text, per_second, created_at, last_attempt_seq)
   VALUES (@id, @filterText, @perSecond, @createdAt, ${last})`;
 
 /** Attempts that are made later have larger numbers. */
@@ -40,16 +40,16 @@ const INSERT_ORDER = eachDialect({
 });
 
 export const FIND_ORDER = statement(
-  `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE id = @id`,
+  `SELECT ${ORDER_COLUMNS} FROM bulk_redeliveries WHERE id = @id`,
 );
 const LOCK_ORDER = statement(
-  `SELECT ${ORDER_COLUMNS} FROM redelivery_orders WHERE id = @id FOR UPDATE`,
+  `SELECT ${ORDER_COLUMNS} FROM bulk_redeliveries WHERE id = @id FOR UPDATE`,
 );
 
 // An order of a suspended account rests: the deliveries that it began would be held, and be sent all together when the
 // account is enabled.
 export const LIST_OPEN_ORDERS = statement(`
-  SELECT ${ORDER_COLUMNS} FROM redelivery_orders
+  SELECT ${ORDER_COLUMNS} FROM bulk_redeliveries
   WHERE ended_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM accounts WHERE login = filter_text::json ->> 'login' AND disabled_at IS NOT NULL
   )
@@ -58,13 +58,13 @@ export const LIST_OPEN_ORDERS = statement(`
 
 export const LIST_ORDERS = statement(`
   SELECT ${ORDER_COLUMNS}
-  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${ORDERS_LISTED_MAX}) AS o
+  FROM (SELECT * FROM bulk_redeliveries ORDER BY seq DESC LIMIT ${ORDERS_LISTED_MAX}) AS o
   WHERE ${OF_LOGIN}
   ORDER BY seq DESC
   LIMIT @limit`);
 
 export const CANCEL_ORDER = statement(`
-  UPDATE redelivery_orders SET ended_at = @now, cancelled = true
+  UPDATE bulk_redeliveries SET ended_at = @now, cancelled = true
   WHERE id = @id AND ended_at IS NULL AND ${OF_LOGIN}`);
 
 /** The end of a step that finds little: some attempts further on. */
@@ -90,7 +90,7 @@ export const HASTEN_ORDERED = eachDialect({
 });
 
 export const ADVANCE_ORDER = statement(`
-  UPDATE redelivery_orders
+  UPDATE bulk_redeliveries
   SET examined_seq = @examined, redelivered = redelivered + @redelivered, ended_at = @endedAt
   WHERE id = @id`);
 

@@ -39,12 +39,12 @@ const OLD_ANSWERS = `WHERE erase_at < @answersBefore ORDER BY erase_at`;
 
 /** The size of each response that {@link ERASE_ANSWERS} would erase. */
 export const SIZE_ANSWERS = statement(
-  `SELECT octet_length(answer_text) AS bytes FROM idempotency_keys ${OLD_ANSWERS} LIMIT @max`,
+  `SELECT octet_length(response_text) AS bytes FROM idempotency_keys ${OLD_ANSWERS} LIMIT @max`,
 );
 
 const eraseAnswers = (key: string): string => `
   ${eraseSome("idempotency_keys", key, OLD_ANSWERS)}
-  RETURNING account_seq AS "accountId", octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
+  RETURNING account_seq AS "accountId", octet_length(response_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
 
 export const ERASE_ANSWERS = eachDialect({
   sqlite: eraseAnswers("seq"),
@@ -67,7 +67,7 @@ export const ERASE_DECIDED = {
   ),
   orders: statement(
     eraseSome(
-      "redelivery_orders",
+      "bulk_redeliveries",
       "seq",
       `WHERE ended_at IS NOT NULL AND ended_at > @from AND ended_at < @to ORDER BY ended_at`,
     ),

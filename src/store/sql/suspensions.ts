@@ -8,7 +8,7 @@ import { countWork } from "./work-counts.ts";
 
 // The next number is given only after this one is visible, so a reader of a change never misses an earlier change.
 // This lock comes before the lock of the account, so that two batches do not wait for each other.
-const LOCK_CHANGES = onlyPostgres(`LOCK TABLE hold_changes IN EXCLUSIVE MODE`);
+const LOCK_CHANGES = onlyPostgres(`LOCK TABLE suspension_changes IN EXCLUSIVE MODE`);
 
 /** Changes nothing, and records no change, if the account already has that state. */
 const CHANGE_ACCOUNT = statement(`
@@ -18,9 +18,9 @@ const CHANGE_ACCOUNT = statement(`
 
 /** Each change has a number of its own, above all earlier ones. */
 const NOTE_CHANGE = eachDialect({
-  sqlite: `INSERT OR REPLACE INTO hold_changes (account_seq) VALUES (@seq)`,
+  sqlite: `INSERT OR REPLACE INTO suspension_changes (account_seq) VALUES (@seq)`,
   postgres: `
-    INSERT INTO hold_changes (account_seq) VALUES (@seq)
+    INSERT INTO suspension_changes (account_seq) VALUES (@seq)
     ON CONFLICT (account_seq) DO UPDATE SET seq = excluded.seq`,
 });
 
@@ -37,7 +37,7 @@ const SELECT_ACCOUNT = statement(`SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE 
 // CROSS JOIN keeps SQLite from going through all accounts.
 const listChanges = (join: string): string => `
   SELECT h.seq, h.account_seq AS "accountId", a.disabled_at IS NOT NULL AS "isDisabled"
-  FROM hold_changes AS h ${join} accounts AS a ON a.seq = h.account_seq
+  FROM suspension_changes AS h ${join} accounts AS a ON a.seq = h.account_seq
   WHERE h.seq > @after
   ORDER BY h.seq`;
 

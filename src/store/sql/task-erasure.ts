@@ -106,7 +106,7 @@ export const ERASE_TASKS = onlySqlite(`DELETE FROM tasks WHERE seq = ANY(@seqs)`
 
 /** When the newest task is erased, its seq goes to the next task, which is younger than every mark. */
 export const LOWER_MARKS = onlySqlite(`
-  UPDATE queue_marks SET task_seq = (SELECT coalesce(max(seq), 0) FROM tasks)
+  UPDATE queue_checkpoints SET task_seq = (SELECT coalesce(max(seq), 0) FROM tasks)
   WHERE task_seq > (SELECT coalesce(max(seq), 0) FROM tasks)`);
 
 const FIND_SEQS = onlyPostgres(`SELECT seq FROM tasks WHERE id = ANY(@ids::uuid[])`);

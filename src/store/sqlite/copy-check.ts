@@ -234,7 +234,7 @@ const TASK_SIZES = `
   GROUP BY t.account_seq`;
 
 const ANSWER_SIZES = `
-  SELECT account_seq AS accountId, sum(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text)) AS bytes
+  SELECT account_seq AS accountId, sum(${ANSWER_OVERHEAD_BYTES} + octet_length(response_text)) AS bytes
   FROM idempotency_keys
   GROUP BY account_seq`;
 

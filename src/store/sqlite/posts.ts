@@ -96,19 +96,19 @@ const INSERT_DELIVERY = `
   INSERT INTO deliveries (task_seq, kind, url, host) VALUES (?, ?, ?, ?)`;
 
 export const FIND_ANSWER = `
-  SELECT body_hash AS bodyHash, answer_text AS answerText FROM idempotency_keys
+  SELECT body_hash AS bodyHash, response_text AS answerText FROM idempotency_keys
   WHERE account_seq = @accountId AND key = @key AND erase_at >= @steadyAt`;
 
 const KEEP_ANSWER = `
-  INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
+  INSERT INTO idempotency_keys (account_seq, key, body_hash, response_text, erase_at)
   VALUES (@accountId, @key, @bodyHash, @answerText, @eraseAt)
   ON CONFLICT (account_seq, key) DO UPDATE
-  SET body_hash = excluded.body_hash, answer_text = excluded.answer_text,
+  SET body_hash = excluded.body_hash, response_text = excluded.response_text,
       erase_at = excluded.erase_at`;
 
 /** The size of the answer that {@link KEEP_ANSWER} replaces: it was to be kept until some time before now. */
 const SIZE_REPLACED = `
-  SELECT octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} FROM idempotency_keys
+  SELECT octet_length(response_text) + ${ANSWER_OVERHEAD_BYTES} FROM idempotency_keys
   WHERE account_seq = @accountId AND key = @key`;
 
 export function postWrites(connection: Connection, changes: BatchChanges) {

@@ -11,10 +11,10 @@ import { type Run, runEnds } from "./task-runs.ts";
  * The waiting tasks of a disabled account end no sooner than they could be started again.
  */
 export const OLD_TASKS = `
-  SELECT seq, id, account_seq AS accountId, type, queued_mark AS queuedMark
+  SELECT seq, id, account_seq AS accountId, type, queued_checkpoint AS queuedMark
   FROM tasks INDEXED BY tasks_queued
   WHERE state = 'queued' AND type = @type AND account_seq = @accountId AND priority = @priority
-    AND seq > @seq AND seq <= (SELECT task_seq FROM queue_marks WHERE seq = @mark)
+    AND seq > @seq AND seq <= (SELECT task_seq FROM queue_checkpoints WHERE seq = @mark)
     AND NOT ${isSuspended("@accountId")}
   ORDER BY seq
   LIMIT @max`;

@@ -106,9 +106,9 @@ function isSame(copy: string, database: string): boolean {
 }
 
 const PAUSE_ALL = `
-  INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
+  INSERT INTO delivery_pauses (account_seq, host, since, reason, paused_by)
   SELECT NULL, NULL, ?, ?, ?
-  WHERE NOT EXISTS (SELECT 1 FROM delivery_holds WHERE account_seq IS NULL AND host IS NULL)`;
+  WHERE NOT EXISTS (SELECT 1 FROM delivery_pauses WHERE account_seq IS NULL AND host IS NULL)`;
 
 /** Pauses all webhooks of a copy. */
 function pauseDeliveries(part: string, { now, user }: Restoration): void {

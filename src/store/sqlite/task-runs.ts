@@ -39,7 +39,7 @@ export const RETRY_TASK = `
   WHERE seq = @seq`;
 
 // A task that comes into the queue later than it was posted begins to wait then.
-const MARK = `queued_mark = (SELECT max(seq) FROM queue_marks)`;
+const MARK = `queued_checkpoint = (SELECT max(seq) FROM queue_checkpoints)`;
 
 export const REQUEUE_TASK = `
   UPDATE tasks

@@ -106,7 +106,7 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
       VALUES (1, gen_random_uuid(), ${accountId}, 'echo', ${T0}, 0, 'null');
       INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at)
       VALUES (1, ${accountId}, 'echo', 0, 'queued', ${T0});
-      INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
+      INSERT INTO idempotency_keys (account_seq, key, body_hash, response_text, erase_at)
       VALUES (${accountId}, 'k', '', '', ${T0})`);
     await other.query("COMMIT");
 

@@ -34,7 +34,7 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
     const [ada, bob] = [await seedAccount(nodes[0], "ada"), await seedAccount(nodes[0], "bob")];
     await slow.query("BEGIN");
     await slow.query("UPDATE accounts SET disabled_at = 1 WHERE login = 'ada'");
-    await slow.query("INSERT INTO hold_changes (account_seq) VALUES ($1)", [ada]);
+    await slow.query("INSERT INTO suspension_changes (account_seq) VALUES ($1)", [ada]);
 
     const disabled = nodes[0].setAccountDisabled({ login: "bob", disabledAt: T0 });
     await somebodyWaitsFor(slow);

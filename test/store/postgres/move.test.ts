@@ -47,7 +47,7 @@ function seedRest(file: string): void {
   const connection = openWriter(file);
   connection.exec(`
     UPDATE tasks SET trace_text = '{"traceparent":"' || id || '"}';
-    INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
+    INSERT INTO delivery_pauses (account_seq, host, since, reason, paused_by)
     SELECT max(seq), 'a.example', 5, 'maintenance', 'root' FROM accounts UNION ALL SELECT NULL, NULL, 6, NULL, 'root';
     INSERT INTO audit (at, actor_kind, actor_name, action, subject, details_text, address)
     VALUES (7, 'user', 'root', 'delivery.paused', NULL, '{"host":"a.example"}', NULL), (8, 'nobody', NULL, 'x', 'y', NULL, '::1');`);
@@ -131,7 +131,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
       "leases",
       "host_traffic",
       "audit",
-      "delivery_holds",
+      "delivery_pauses",
     ]) {
       assert.ok((before[table]?.length ?? 0) > 1, table);
     }
@@ -155,7 +155,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
       attempts: ["error", "response_excerpt", "retry_after"],
       host_failures: ["error"],
       keys: ["label"],
-      delivery_holds: ["reason", "held_by"],
+      delivery_pauses: ["reason", "paused_by"],
     };
     for (const [table, columns] of Object.entries(texts)) {
       for (const column of columns) {

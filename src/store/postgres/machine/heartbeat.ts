@@ -275,7 +275,7 @@ const LIST = `
   SELECT seq, name, version, joined_at AS "joinedAt", expires_at AS "expiresAt", ended_at AS "endedAt",
     facts_text AS "factsText",
     ARRAY(
-      SELECT r.name FROM duties AS r
+      SELECT r.name FROM roles AS r
       WHERE r.node_seq = nodes.seq AND nodes.ended_at IS NULL AND r.until > $2 ORDER BY r.name
     ) AS roles
   FROM nodes

@@ -14,7 +14,7 @@ export interface RoleRow {
 /** Adds the rows of roles that no program knew before. */
 export async function addRoles(connection: Connection, names: readonly NodeRole[]): Promise<void> {
   await connection.run(
-    `INSERT INTO duties (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,
+    `INSERT INTO roles (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`,
     [names],
   );
 }
@@ -22,7 +22,7 @@ export async function addRoles(connection: Connection, names: readonly NodeRole[
 export function findRoles(connection: Connection): Promise<readonly RoleRow[]> {
   return connection.all<RoleRow>(`
     SELECT r.name, n.seq AS "nodeSeq", CASE WHEN r.node_seq IS DISTINCT FROM n.seq THEN 0 ELSE r.until END AS until
-    FROM duties AS r LEFT JOIN nodes AS n ON n.seq = r.node_seq AND n.ended_at IS NULL
+    FROM roles AS r LEFT JOIN nodes AS n ON n.seq = r.node_seq AND n.ended_at IS NULL
     ORDER BY r.name`);
 }
 
@@ -67,17 +67,17 @@ export function planRoles(view: RoleView) {
 // Claims and renews. A locked row is another node's, which claims or renews it.
 const HOLD = `
   WITH mine AS (
-    SELECT name FROM duties AS r
+    SELECT name FROM roles AS r
     WHERE name = ANY($2::text[]) AND (node_seq = $1 OR until < ${SERVER_NOW} OR NOT EXISTS (
       SELECT 1 FROM nodes AS n WHERE n.seq = r.node_seq AND n.ended_at IS NULL))
     ORDER BY name FOR UPDATE SKIP LOCKED
   )
-  UPDATE duties AS r SET node_seq = $1, until = ${SERVER_NOW} + $3::bigint, term = term + (node_seq IS DISTINCT FROM $1)::int
+  UPDATE roles AS r SET node_seq = $1, until = ${SERVER_NOW} + $3::bigint, term = term + (node_seq IS DISTINCT FROM $1)::int
   FROM mine WHERE r.name = mine.name
   RETURNING r.name`;
 
 const RELEASE = `
-  UPDATE duties SET node_seq = NULL, until = ${SERVER_NOW} WHERE node_seq = $1 AND name = ANY($2::text[])`;
+  UPDATE roles SET node_seq = NULL, until = ${SERVER_NOW} WHERE node_seq = $1 AND name = ANY($2::text[])`;
 
 /** The roles of a node, renewed with its heartbeats. */
 export class RoleHolder {

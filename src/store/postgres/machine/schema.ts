@@ -35,7 +35,7 @@ export interface SchemaPlan {
 }
 
 /** The version of the first release, 0.1.0. No database of an earlier version is in use. */
-export const FIRST_VERSION = 4;
+export const FIRST_VERSION = 5;
 
 /** Every step since {@link FIRST_VERSION}. `schema-postgres.sql` describes the tables after the last step. */
 const SCHEMA_STEPS: readonly SchemaStep[] = [];

@@ -8,7 +8,7 @@ import { DamageError, damagedFile } from "./file-check.ts";
  * The version that `schema.sql` describes. It is the version of the first release, 0.1.0: no file of an earlier version
  * is in use, so no migration exists.
  */
-export const SCHEMA_VERSION = 11;
+export const SCHEMA_VERSION = 12;
 
 /**
  * Opens the file for writing, with the tables of this version in it. Throws for a file of another version, and for a
