@@ -1,37 +1,41 @@
--- The database of postbackd, version 12. It is one SQLite file in WAL mode, and every table is STRICT. Times are
--- milliseconds since the epoch, UTC, by the machine's clock as it was. `erase_at` is a time of the steady clock, which
--- begins with the machine's clock and runs on whatever that clock is set to (clock_readings). Columns named *_text hold
--- JSON text exactly as clients see it. `seq` numbers rows in the order in which they were made: it joins tables and
--- pages through lists; ids are for the world. Partial indexes repeat their WHERE literally in the queries that use
--- them. test/store/query-plans.test.ts checks that each query that runs per task or per tick uses its index.
+-- The database of postbackd, version 12: one SQLite file in WAL mode. Every table is STRICT.
+--
+-- - Times are milliseconds since the epoch, UTC, as the machine's clock showed them.
+-- - `erase_at` is a time of the service clock. It starts at the machine's clock, then counts elapsed time only
+--   (clock_readings). Setting the machine's clock does not change it.
+-- - Columns named *_text hold JSON text exactly as clients see it.
+-- - `seq` numbers rows in the order of their insertion. It joins tables and pages through lists; clients see ids only.
+-- - A query repeats the WHERE of a partial index literally, else SQLite does not use the index.
+--   test/store/query-plans.test.ts checks that each query that runs per task or per tick uses its index.
 
 CREATE TABLE accounts (
   seq                 INTEGER PRIMARY KEY,
   login               TEXT    NOT NULL UNIQUE,
   webhook_secret      TEXT    NOT NULL,
-  -- The secret that signs after a rotation; NULL unless one is going on.
+  -- The secret that signs after the rotation in progress; NULL if no rotation is in progress.
   webhook_secret_next TEXT,
   created_at          INTEGER NOT NULL,
   disabled_at         INTEGER,
-  -- The account's own limits; NULL takes the configured limit for all accounts. 0 is no limit.
+  -- The account's own limits. NULL applies the configured limit, 0 removes it.
   bytes_max           INTEGER,
   open_tasks_max      INTEGER,
   requests_per_minute INTEGER,
   tasks_per_minute    INTEGER
 ) STRICT;
 
--- The disabled accounts, whose work is held; and the next enabled account, for a claim that passes over disabled ones.
+-- Lists the suspended accounts; finds the next enabled account, for a claim that skips suspended accounts.
 CREATE INDEX accounts_disabled ON accounts (seq) WHERE disabled_at IS NOT NULL;
 CREATE INDEX accounts_enabled ON accounts (seq) WHERE disabled_at IS NULL;
 
--- When each account was last disabled or enabled, in the order of these changes: they tell the daemon what it has not
--- heard of. AUTOINCREMENT, because a number that was seen must not come again when an account is erased.
+-- The last disabling or enabling of each account, numbered in the order of these changes. The daemon reads the rows
+-- after the last `seq` that it has applied. AUTOINCREMENT, because a number must not be used again after an erased
+-- account.
 CREATE TABLE suspension_changes (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
   account_seq INTEGER NOT NULL UNIQUE REFERENCES accounts (seq) ON DELETE CASCADE
 ) STRICT;
 
--- The highest seq of an erased account: it is never given again.
+-- The highest seq of an erased account. A new account gets a higher seq.
 CREATE TABLE erased_accounts (
   one      INTEGER PRIMARY KEY CHECK (one = 1),
   last_seq INTEGER NOT NULL
@@ -41,7 +45,7 @@ CREATE TABLE keys (
   seq          INTEGER PRIMARY KEY,
   key_id       TEXT    NOT NULL UNIQUE,
   account_seq  INTEGER NOT NULL REFERENCES accounts (seq),
-  -- SHA-256 in hex. The authentication of every request reads the index that UNIQUE makes.
+  -- SHA-256 in hex. Every authentication reads the index that UNIQUE creates.
   hash         TEXT    NOT NULL UNIQUE,
   last_four    TEXT    NOT NULL,
   label        TEXT,
@@ -50,12 +54,12 @@ CREATE TABLE keys (
   revoked_at   INTEGER
 ) STRICT;
 
--- Counts and lists an account's active keys, and its last revoked ones. Two indexes, because keys may be made and
--- revoked without end.
+-- Count and list an account's active keys and its last revoked keys. Two indexes, because the number of revoked keys
+-- has no limit.
 CREATE INDEX keys_active ON keys (account_seq) WHERE revoked_at IS NULL;
 CREATE INDEX keys_revoked ON keys (account_seq, revoked_at) WHERE revoked_at IS NOT NULL;
 
--- Requests for access by people without a key. Erased some time after the decision.
+-- Access requests of people without a key. The sweep erases them after the retention period of the decision.
 CREATE TABLE access_requests (
   seq         INTEGER PRIMARY KEY,
   id          TEXT    NOT NULL UNIQUE,
@@ -66,25 +70,25 @@ CREATE TABLE access_requests (
   created_at  INTEGER NOT NULL,
   decision    TEXT    CHECK (decision IN ('approved', 'denied')),
   decided_at  INTEGER,
-  -- The account that the approval made.
+  -- The account that the approval created.
   account_seq INTEGER REFERENCES accounts (seq)
 ) STRICT;
 
--- Lists and counts the requests that wait for the operator; erases those that were decided.
+-- List and count the requests that wait for the operator; find the decided requests that the sweep erases.
 CREATE INDEX access_requests_pending ON access_requests (seq) WHERE decision IS NULL;
 CREATE INDEX access_requests_decided ON access_requests (decided_at) WHERE decision IS NOT NULL;
 
--- Narrow on purpose: a task's row is rewritten three or four times in its life, its input and result never.
+-- A narrow table, because a task's row is rewritten three or four times. Its input and result are written once.
 CREATE TABLE tasks (
   seq            INTEGER PRIMARY KEY,
   id             TEXT    NOT NULL UNIQUE,
   account_seq    INTEGER NOT NULL REFERENCES accounts (seq),
-  -- `delayed` waits for start_at (asked for, or of a retry) and is shown as queued. It is a state of its own so that a
-  -- claim never reads past tasks that may not start yet.
+  -- A `delayed` task waits for start_at, which the client or a retry has set. Clients see it as queued. It has its own
+  -- state so that a claim reads only tasks that may start.
   state          TEXT    NOT NULL
                  CHECK (state IN ('delayed', 'queued', 'running', 'completed', 'failed', 'cancelled')),
   status_code    INTEGER NOT NULL,
-  -- NULL when the message is that of the status table.
+  -- NULL if the status table has the message.
   status_message TEXT,
   type           TEXT,
   tag            TEXT,
@@ -94,57 +98,56 @@ CREATE TABLE tasks (
   created_at     INTEGER NOT NULL,
   started_at     INTEGER,
   completed_at   INTEGER,
-  -- The time that clients and receivers were told; never changed.
+  -- The time that clients and receivers received; never changed.
   expires_at     INTEGER,
   runs           INTEGER NOT NULL DEFAULT 0,
-  -- Runs that failed or timed out; those lost by a crash are not among them.
+  -- Runs that failed or timed out. Runs that a crash interrupted do not count.
   failures       INTEGER NOT NULL DEFAULT 0,
-  -- 1 while the task stands in tasks_ready: finished by a run, and not collected yet.
+  -- 1 while tasks_ready lists the task: a run has finished it, and no client has collected it.
   ready          INTEGER NOT NULL DEFAULT 0 CHECK (ready IN (0, 1)),
   -- The task as posted, without its input.
   data_text      TEXT    NOT NULL,
-  -- When the sweep erases it: the same as expires_at where the clock was never set.
+  -- When the sweep erases the task. Equals expires_at if the machine's clock was never set.
   erase_at       INTEGER,
-  -- The newest of queue_checkpoints when the task came into the queue; NULL when it has been there since it was posted.
+  -- The newest row of queue_checkpoints when the task was queued again; NULL if it was queued when it was posted.
   queued_checkpoint    INTEGER,
-  -- The trace it was posted in: {"traceparent": …, "tracestate": …}, as the headers were.
+  -- The headers of task_post: {"traceparent": …, "tracestate": …}.
   trace_text     TEXT
 ) STRICT;
 
--- Tells how long queued tasks have waited, counted in the time for which the daemon ran: clocks that are set and pauses
--- do not count. There is about a mark an hour: tasks that were posted and queued by then have waited at least since
--- then.
+-- Queue checkpoints, about one per hour. They measure how long tasks have been queued while the daemon ran. Stops and
+-- changes to the clock do not count. A task that was queued before a checkpoint has waited at least since then.
 CREATE TABLE queue_checkpoints (
   seq       INTEGER PRIMARY KEY,
   -- The newest task at that time.
   task_seq  INTEGER NOT NULL,
-  -- How long the daemon has run from this mark on, until the next one.
+  -- How long the daemon ran between this checkpoint and the next.
   served_ms INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Claims: finds the accounts that wait for a type, and of each the next task by priority, then age.
+-- Claims: finds the accounts with queued tasks of a type, and each account's next task by priority, then age.
 CREATE INDEX tasks_queued ON tasks (type, account_seq, priority DESC, seq) WHERE state = 'queued';
--- Lets delayed tasks into the queue, by the second.
+-- Finds the delayed tasks to queue, each second.
 CREATE INDEX tasks_delayed ON tasks (start_at) WHERE state = 'delayed';
--- Puts tasks that were running before a crash back into the queue.
+-- Finds the tasks to queue again after a crash.
 CREATE INDEX tasks_running ON tasks (seq) WHERE state = 'running';
 -- tasks_ready: oldest completion first, all of them, by tag, by type.
 CREATE INDEX tasks_ready ON tasks (account_seq, completed_at, seq) WHERE ready = 1;
 CREATE INDEX tasks_ready_by_tag ON tasks (account_seq, tag, completed_at, seq)
   WHERE ready = 1 AND tag IS NOT NULL;
 CREATE INDEX tasks_ready_by_type ON tasks (account_seq, type, completed_at, seq) WHERE ready = 1;
--- An account's tasks, newest first: by state, by type, by tag. A list of all merges the states. seq, the rowid, is the
--- last column of each.
+-- An account's tasks, newest first: by state, by type, by tag. The list of all tasks merges the states. SQLite adds the
+-- rowid (seq) as the last column of each index.
 CREATE INDEX tasks_by_state ON tasks (account_seq, state, created_at);
 CREATE INDEX tasks_by_type ON tasks (account_seq, type, created_at);
 CREATE INDEX tasks_by_tag ON tasks (account_seq, tag, created_at) WHERE tag IS NOT NULL;
--- Finds what the retention sweep erases.
+-- Finds the tasks that the sweep erases.
 CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
 
--- The number of an account's tasks in each state of their rows (clients see `delayed` as queued). `ready` counts those
--- in tasks_ready, `retrying` the deliveries that failed and will be tried again, `undelivered` those that are given up
--- or refused; `bytes` is the size of all its tasks, of their ended attempts and of kept answers
--- (src/store/sql/task-columns.ts). Updated in the transaction that changes a task, because counting a million rows takes 60 ms.
+-- Counts by account, updated in the transaction that changes a task, because counting a million rows takes 60 ms.
+-- `state` is a task state (clients see `delayed` as queued) or another word. `ready` counts the tasks in tasks_ready.
+-- `retrying` counts the deliveries with a scheduled retry, `undelivered` the given up and refused deliveries. `bytes`
+-- is the size of the tasks, their ended attempts and the stored responses (src/store/sql/task-columns.ts).
 CREATE TABLE task_counts (
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
   state       TEXT    NOT NULL,
@@ -152,7 +155,7 @@ CREATE TABLE task_counts (
   PRIMARY KEY (account_seq, state)
 ) STRICT, WITHOUT ROWID;
 
--- Answers to task_post, repeated when the same Idempotency-Key comes again.
+-- Stored responses of task_post, returned again for the same Idempotency-Key.
 CREATE TABLE idempotency_keys (
   seq         INTEGER PRIMARY KEY,
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
@@ -167,7 +170,7 @@ CREATE TABLE idempotency_keys (
 -- Finds what the sweep erases.
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (erase_at);
 
--- Inputs and results are apart from tasks: an UPDATE of a row with a 1 MB column rewrites that megabyte.
+-- Inputs and results have their own tables, because an UPDATE of a row with a 1 MB column rewrites that megabyte.
 CREATE TABLE task_inputs (
   task_seq   INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
   input_text TEXT    NOT NULL
@@ -179,14 +182,14 @@ CREATE TABLE task_results (
   error_text  TEXT
 ) STRICT;
 
--- Tokens of external workers. A revoked one stays, because leases name it.
+-- Tokens of external workers. A revoked token stays, because leases refer to it.
 CREATE TABLE workers (
   seq          INTEGER PRIMARY KEY,
   name         TEXT    NOT NULL,
-  -- SHA-256 in hex. Every request of a worker reads the index that UNIQUE makes.
+  -- SHA-256 in hex. Every request of a worker reads the index that UNIQUE creates.
   hash         TEXT    NOT NULL UNIQUE,
   last_four    TEXT    NOT NULL,
-  -- The types whose tasks it may claim: a JSON array.
+  -- The types whose tasks the worker may claim: a JSON array.
   types_text   TEXT    NOT NULL,
   created_at   INTEGER NOT NULL,
   last_seen_at INTEGER,
@@ -196,56 +199,56 @@ CREATE TABLE workers (
 -- Allows one active worker of each name.
 CREATE UNIQUE INDEX workers_active ON workers (name) WHERE revoked_at IS NULL;
 
--- The newest lease of each task that a worker has claimed. It stays after its end, so that a worker that asks again
--- gets the same answer; the next claim overwrites it.
+-- The newest lease of each task that a worker has claimed. The row stays after the lease has ended, so that a repeated
+-- completion gets the same response. The next claim overwrites it.
 CREATE TABLE leases (
   task_seq    INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
   -- The fencing token: new at every claim.
   lease_id    TEXT    NOT NULL,
   worker_seq  INTEGER NOT NULL REFERENCES workers (seq),
   claimed_at  INTEGER NOT NULL,
-  -- How long it holds after a heartbeat.
+  -- How long the lease lasts after a heartbeat.
   lease_ms    INTEGER NOT NULL,
   -- When the type's timeout ends.
   deadline_at INTEGER NOT NULL,
   -- Never later than deadline_at.
   expires_at  INTEGER NOT NULL,
-  -- NULL while it is held.
+  -- NULL while a worker holds the lease.
   ending      TEXT CHECK (ending IN ('completed', 'failed', 'released', 'expired', 'timed_out', 'cancelled')),
-  -- How often a lease of this task has run out.
+  -- How many leases of this task have expired.
   losses      INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Finds the leases that have run out, and at a start those that are held.
+-- Finds the expired leases, and at a start the held leases.
 CREATE INDEX leases_held ON leases (expires_at) WHERE ending IS NULL;
 
--- One row for each webhook URL of an accepted task, in the normal form that is requested and signed.
+-- A row for each webhook URL of an accepted task, in the normal form that is requested and signed.
 CREATE TABLE deliveries (
   task_seq INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
   kind     TEXT    NOT NULL CHECK (kind IN ('postback', 'pingback')),
   url      TEXT    NOT NULL,
-  -- Together with the task's account it is the lane: attempts are limited per host.
+  -- The account of the task and this host are the lane, the queue of the account's attempts to the host.
   host     TEXT    NOT NULL,
-  -- `waiting` until its task finishes; `open` while an attempt is scheduled or in flight; afterwards how it ended.
+  -- `waiting` until the task finishes; `open` while an attempt is scheduled or in flight; then the delivery's end.
   state    TEXT    NOT NULL DEFAULT 'waiting'
            CHECK (state IN ('waiting', 'open', 'delivered', 'given_up', 'refused')),
   PRIMARY KEY (task_seq, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Deliveries that failed for good, which are rare and searched for. It includes host and state, so that the deliveries
--- of an erased task are counted from the index alone.
+-- Finds the deliveries that failed permanently. They are few. The index has host and state, so that it alone suffices
+-- to count the deliveries of an erased task.
 CREATE INDEX deliveries_failed ON deliveries (task_seq, host, state)
   WHERE state IN ('given_up', 'refused');
 
--- Scheduled, running and past attempts alike: the queue is the log. A row whose started_at is NULL is scheduled, one
--- whose ended_at is NULL is in flight.
+-- Scheduled attempts (started_at is NULL), attempts in flight (only ended_at is NULL), and ended attempts. One table is
+-- both queue and log.
 CREATE TABLE attempts (
   seq              INTEGER PRIMARY KEY,
   task_seq         INTEGER NOT NULL,
   kind             TEXT    NOT NULL,
-  -- From 1; interrupted attempts count.
+  -- From 1; counts interrupted attempts.
   number           INTEGER NOT NULL,
-  -- Retries used up once this attempt starts; interrupted attempts use none.
+  -- Retries used when this attempt has started. An interrupted attempt uses no retry.
   retry            INTEGER NOT NULL,
   host             TEXT    NOT NULL,
   due_at           INTEGER NOT NULL,
@@ -261,25 +264,26 @@ CREATE TABLE attempts (
   first_byte_ms    REAL,
   response_excerpt TEXT,
   refusal_text     TEXT,
-  -- The receiver's Retry-After, as it sent it.
+  -- The Retry-After header of the response, unchanged.
   retry_after      TEXT,
-  -- The account of its task: a lane belongs to an account and a host.
+  -- The account of the task, for the lane.
   account_seq      INTEGER NOT NULL DEFAULT 0,
   FOREIGN KEY (task_seq, kind) REFERENCES deliveries (task_seq, kind) ON DELETE CASCADE
 ) STRICT;
 
--- Claims what is due in one lane, fresh deliveries before retries, regardless of the backlog of other lanes.
+-- Claims the due attempts of one lane, first attempts before retries. The backlog of other lanes adds no cost.
 CREATE INDEX attempts_due ON attempts (account_seq, host, retry, due_at) WHERE started_at IS NULL;
--- Finds what was in flight before a crash, to record it as interrupted.
+-- Finds the attempts that were in flight before a crash. They become `interrupted`.
 CREATE INDEX attempts_in_flight ON attempts (seq) WHERE started_at IS NOT NULL AND ended_at IS NULL;
--- A task's attempts in the order in which they were made, for the record and for the retention sweep.
+-- Lists a task's attempts in their order; finds the attempts that the sweep erases.
 CREATE INDEX attempts_by_delivery ON attempts (task_seq, kind);
 
--- Retried deliveries in the order of their tasks: rare, and searched for.
+-- Finds deliveries that are retried, in the order of their tasks. They are few.
 CREATE INDEX attempts_retrying ON attempts (task_seq) WHERE started_at IS NULL AND retry > 0;
 
--- Orders of the operator and of accounts to send many deliveries again. The daemon walks through the attempts that were
--- there when an order was given, some in each transaction, which also keeps its progress.
+-- Bulk redeliveries: jobs of the operator and of accounts that send many deliveries again. The daemon examines the
+-- attempts that existed when the job was created, some in each transaction, and stores its progress in that
+-- transaction.
 CREATE TABLE bulk_redeliveries (
   seq              INTEGER PRIMARY KEY,
   id               TEXT    NOT NULL UNIQUE,
@@ -287,22 +291,22 @@ CREATE TABLE bulk_redeliveries (
   filter_text      TEXT    NOT NULL,
   per_second       INTEGER NOT NULL,
   created_at       INTEGER NOT NULL,
-  -- The newest attempt when the order was given: attempts that the order itself makes come later.
+  -- The newest attempt when the job was created. The attempts of the job itself come after it.
   last_attempt_seq INTEGER NOT NULL,
-  -- The attempt that was looked at last.
+  -- The attempt that the job examined last.
   examined_seq     INTEGER NOT NULL DEFAULT 0,
   redelivered      INTEGER NOT NULL DEFAULT 0,
   ended_at         INTEGER,
   cancelled        INTEGER NOT NULL DEFAULT 0 CHECK (cancelled IN (0, 1))
 ) STRICT;
 
--- Lists the orders that are not finished.
+-- Lists the jobs in progress.
 CREATE INDEX bulk_redeliveries_open ON bulk_redeliveries (seq) WHERE ended_at IS NULL;
 -- Finds what the sweep erases.
 CREATE INDEX bulk_redeliveries_ended ON bulk_redeliveries (ended_at) WHERE ended_at IS NOT NULL;
 
--- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers everything.
--- The daemon reads all rows each second; they are few. schema-postgres.sql has the reason for the name.
+-- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers all lanes.
+-- The daemon reads all rows each second; they are few.
 CREATE TABLE delivery_pauses (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
   -- NULL covers all accounts.
@@ -310,38 +314,38 @@ CREATE TABLE delivery_pauses (
   -- NULL covers all hosts.
   host        TEXT,
   since       INTEGER NOT NULL,
-  -- The operator's words.
+  -- The operator's text.
   reason      TEXT,
-  -- The user of the machine, or `operator` for a request; audit has the session and the address.
+  -- The user who ran the command, or `operator` for an API request. The audit has the session and the address.
   paused_by     TEXT    NOT NULL
 ) STRICT;
 
--- Allows one pause of the same lanes.
+-- Refuses a second pause of the same lanes.
 CREATE UNIQUE INDEX delivery_pauses_scope ON delivery_pauses (coalesce(account_seq, 0), coalesce(host, ''));
 
--- Who did what of consequence, and when. Written in the transaction of what it tells of. No secret is ever in it.
+-- The audit: who did what, and when. An entry is written in the transaction of its action, and contains no secret.
 CREATE TABLE audit (
   seq          INTEGER PRIMARY KEY AUTOINCREMENT,
   at           INTEGER NOT NULL,
-  -- The operator at the dashboard or with its token, an account, a user at the command line, the daemon by itself, or
-  -- somebody who is not known.
+  -- `operator` acted by the dashboard or the operator's token, `account` by a key, `user` by the command line, `daemon`
+  -- without a request; `nobody` is a client without credentials.
   actor_kind   TEXT    NOT NULL CHECK (actor_kind IN ('operator', 'account', 'user', 'daemon', 'nobody')),
-  -- The id of the account's key, the name of the user.
+  -- The id of the account's key, or the name of the user.
   actor_name   TEXT,
   -- A word of src/domain/audit/audit-entry.ts.
   action       TEXT    NOT NULL,
-  -- The login, key, task, host or worker that it was done to.
+  -- The login, key, task, host or worker that the action changed.
   subject      TEXT,
   details_text TEXT,
   -- The client's address.
   address      TEXT
 ) STRICT;
 
--- Lists what was done of one kind; and finds what is too old.
+-- List the entries of one action; find the oldest entries for the sweep.
 CREATE INDEX audit_by_action ON audit (action, seq);
 CREATE INDEX audit_by_age ON audit (at);
 
--- Entries are only added. The oldest go first, so that none is missing between two others.
+-- Entries are appended, and erased from the oldest on, so that no entry between two others is missing.
 CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
 BEGIN
   SELECT RAISE(ABORT, 'the audit is append-only');
@@ -352,76 +356,76 @@ BEGIN
   SELECT RAISE(ABORT, 'the audit is erased from its beginning');
 END;
 
--- What the machine's clocks showed when the daemon last looked, by the minute. They tell the next start how much time
--- has passed, and whether the wall clock was set meanwhile.
+-- The last readings of the machine's clocks, stored each minute. The next start computes from them how much time has
+-- passed, and whether the wall clock was set.
 CREATE TABLE clock_readings (
   one       INTEGER PRIMARY KEY CHECK (one = 1),
   wall_at   INTEGER NOT NULL,
   service_at INTEGER NOT NULL,
-  -- Counted since the boot that boot_id names.
+  -- Since the boot with this boot_id.
   uptime_ms REAL    NOT NULL,
   boot_id   TEXT
 ) STRICT;
 
--- Secrets that daemons keep to themselves, by name: `cursors` is the key that seals places in lists. Two are not secret:
--- `mode` is the command that serves the file, `installation` the id in the names of scheduled backups.
+-- Values of the daemon, by name. `cursors` is the key that seals list cursors. Two are not secret: `mode` is the
+-- command that serves the file, `installation` the id in the names of scheduled backups.
 CREATE TABLE secrets (
   name  TEXT PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Sign-ins to the dashboard. Their times are of the steady clock.
+-- Sign-ins to the dashboard. Their times are of the service clock.
 CREATE TABLE sessions (
   seq          INTEGER PRIMARY KEY,
   -- SHA-256 of the cookie's value, in hex.
   hash         TEXT    NOT NULL UNIQUE,
-  -- The key that signed in; the session ends with it and with its account. NULL stands for the operator.
+  -- The key that signed in; NULL for the operator. The session ends when the key is revoked or its account disabled.
   key_seq      INTEGER REFERENCES keys (seq),
   created_at   INTEGER NOT NULL,
   last_seen_at INTEGER NOT NULL
 ) STRICT;
 
--- Finds what the sweep erases; and the sessions of one key.
+-- Find the sessions that the sweep erases, and the sessions of one key.
 CREATE INDEX sessions_by_age ON sessions (created_at);
 CREATE INDEX sessions_by_key ON sessions (key_seq, seq);
 
--- Links that sign the operator in, once. Using a link erases its row.
+-- Single-use links that sign the operator in. The use of a link erases its row.
 CREATE TABLE sign_in_links (
   -- SHA-256 of the link's token, in hex.
   hash       TEXT    PRIMARY KEY,
   expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What happened, added up by time: steps of a minute, folded into hours when they are a day old. account_seq 0 stands
--- for all accounts together. `at` is the beginning of the step. Written in the transaction of what it counts.
+-- Traffic: counts per minute, rolled up into hours when they are a day old. `at` is the start of the step. account_seq
+-- 0 is the sum of all accounts. Written in the transaction that changes the counted rows.
 CREATE TABLE traffic (
   account_seq     INTEGER NOT NULL,
   step_ms         INTEGER NOT NULL CHECK (step_ms IN (60000, 3600000)),
   at              INTEGER NOT NULL,
-  -- Tasks that were taken in, and how they ended.
+  -- Accepted tasks, and tasks by their end.
   posted          INTEGER NOT NULL DEFAULT 0,
   completed       INTEGER NOT NULL DEFAULT 0,
   failed          INTEGER NOT NULL DEFAULT 0,
   cancelled       INTEGER NOT NULL DEFAULT 0,
-  -- First attempts of a series that ended, and those of them that were delivered.
+  -- First attempts that ended, and how many of them were delivered.
   first_attempts  INTEGER NOT NULL DEFAULT 0,
   first_delivered INTEGER NOT NULL DEFAULT 0,
-  -- How deliveries ended.
+  -- Deliveries by their end.
   delivered       INTEGER NOT NULL DEFAULT 0,
   given_up        INTEGER NOT NULL DEFAULT 0,
   refused         INTEGER NOT NULL DEFAULT 0,
-  -- The most tasks that were seen waiting, and how long the oldest had waited.
+  -- The largest number of queued tasks in the step, and the longest wait of a queued task.
   queued          INTEGER NOT NULL DEFAULT 0,
   oldest_ms       INTEGER NOT NULL DEFAULT 0,
-  -- How long attempts took: a JSON array with the number in each bucket of domain/stats/time-series.ts.
+  -- Durations of attempts: a JSON array with the number of attempts in each bucket of domain/stats/time-series.ts.
   durations_text  TEXT    NOT NULL DEFAULT '[]',
   PRIMARY KEY (account_seq, step_ms, at)
 ) STRICT, WITHOUT ROWID;
 
--- Finds what is folded and erased next.
+-- Finds the rows to roll up and to erase.
 CREATE INDEX traffic_by_age ON traffic (step_ms, at);
 
--- The same by host, in steps of an hour.
+-- Attempts by host, in steps of an hour.
 CREATE TABLE host_traffic (
   account_seq    INTEGER NOT NULL,
   at             INTEGER NOT NULL,
@@ -435,8 +439,8 @@ CREATE TABLE host_traffic (
 -- Finds what the sweep erases.
 CREATE INDEX host_traffic_by_age ON host_traffic (at);
 
--- How many deliveries of an account to a host are given up or refused now, and how many are retried. Updated in the
--- transaction that changes a delivery, like task_counts; a row whose counts are all zero is erased.
+-- How many deliveries of an account to a host are given up, refused, or waiting for a retry. Updated in the transaction
+-- that changes a delivery. A row whose counts are all zero is erased.
 CREATE TABLE host_counts (
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
   host        TEXT    NOT NULL,
