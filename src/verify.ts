@@ -316,7 +316,7 @@ function readSignature(header: SignatureHeader): Bytes | null {
 function readSecrets(secrets: unknown): readonly Bytes[] {
   const list: readonly unknown[] = Array.isArray(secrets) ? secrets : [secrets];
   if (list.length === 0) {
-    throw new TypeError("There is no secret to verify with: pass at least one.");
+    throw new TypeError("No webhook secret was given: pass at least one.");
   }
   return list.map(readSecret);
 }
@@ -324,7 +324,7 @@ function readSecrets(secrets: unknown): readonly Bytes[] {
 function readSecret(secret: unknown): Bytes {
   if (typeof secret !== "string") {
     throw new TypeError(
-      `A webhook secret has to be a text and is ${nameOf(secret)}: is its environment variable set?`,
+      `A webhook secret must be a string, but is ${nameOf(secret)}: is its environment variable set?`,
     );
   }
   // Any client can sign with an empty key.
@@ -335,7 +335,7 @@ function readSecret(secret: unknown): Bytes {
   }
   const bytes = encode(secret);
   if (bytes !== null) return bytes;
-  throw new TypeError("A webhook secret is no valid Unicode: pass it as it is shown.");
+  throw new TypeError("A webhook secret is not valid Unicode: pass it as it is shown.");
 }
 
 function readBody(body: unknown): Bytes | null {
@@ -347,16 +347,16 @@ function readBody(body: unknown): Bytes | null {
   if (isArrayBuffer(body)) return new Uint8Array(body).slice();
   if (isNoBody(body)) return null;
   throw new TypeError(
-    `The body has to be the raw bytes of the request and is ${nameOf(body)}: read them before any ` +
-      "parser does (await request.arrayBuffer(), express.raw(…)); parsed and written anew, JSON " +
-      "has other bytes than those that were signed.",
+    `The body must be the raw bytes of the request, but is ${nameOf(body)}: read them before any ` +
+      "parser does (await request.arrayBuffer(), express.raw(…)); JSON that was parsed and serialized again " +
+      "has other bytes than the signed body.",
   );
 }
 
 function readUrl(url: unknown): Bytes | null {
   if (typeof url !== "string") {
     throw new TypeError(
-      `The URL has to be a text and is ${nameOf(url)}: pass it as it was requested, not parsed.`,
+      `The URL must be a string, but is ${nameOf(url)}: pass it as it was requested, not parsed.`,
     );
   }
   if (!url.startsWith("/")) return encode(url);
@@ -392,6 +392,6 @@ function readCrypto(): Pick<typeof globalThis.crypto, "subtle"> {
   const subtle = found?.subtle;
   if (subtle !== undefined) return { subtle };
   throw new TypeError(
-    "There is no crypto.subtle here: run Node 20 or newer, or serve the page by HTTPS.",
+    "crypto.subtle is missing: use Node 20 or newer, or serve the page over HTTPS.",
   );
 }

@@ -264,7 +264,7 @@ function failover(
 /** Settles when a daemon has logged the loss. */
 async function isLossLogged({ nodes }: ClusterWorld["cluster"]): Promise<void> {
   const isLogged = (): boolean =>
-    nodes.some(({ daemon }) => daemon.log.includes("has lost what it had acknowledged"));
+    nodes.some(({ daemon }) => daemon.log.includes("lost its last acknowledged commits"));
   await until(isLogged, { msMax: BACK_MS_MAX, fault: () => "no daemon logs the loss" });
 }
 

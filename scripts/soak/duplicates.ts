@@ -87,7 +87,7 @@ function faultOf(
 ): string | null {
   const { outcome, httpStatus, error, startedAt, endedAt } = attempt;
   if (error === TAKEN_BACK.error) {
-    return arrival === undefined ? null : "arrived, and is recorded as taken back before";
+    return arrival === undefined ? null : "arrived, and is recorded as withdrawn before";
   }
   if (outcome === "interrupted") {
     const isExplained = killAfter(killedAt, startedAt) <= endedAt;

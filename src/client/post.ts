@@ -8,7 +8,8 @@ export type PostedTask = Answers["POST /v1/tasks/task_post"]["tasks"][number];
 
 /** The one task of an answer. */
 export function onlyTask<Item>({ tasks: [task] }: { readonly tasks: readonly Item[] }): Item {
-  if (task === undefined) throw new PostbackdError("The daemon answered without the task.");
+  if (task === undefined)
+    throw new PostbackdError("The response of the daemon does not have the task.");
   return task;
 }
 

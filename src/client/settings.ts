@@ -39,7 +39,7 @@ export function readOpenSettings({
   retries = RETRIES,
 }: Omit<ClientSettings, "key">): Access {
   if (!Number.isInteger(retries) || retries < 0) {
-    throw new TypeError("The retries have to be a whole number, 0 or more.");
+    throw new TypeError("retries must be a whole number, 0 or more.");
   }
   return {
     base: readBase(url),
@@ -53,10 +53,12 @@ export function readOpenSettings({
 function readBase(url: string | URL): string {
   const parsed = parseUrl(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw new TypeError("The url has to be the daemon's, such as https://tasks.example.com.");
+    throw new TypeError("url must be the daemon's URL, such as https://tasks.example.com.");
   }
   if (parsed.username + parsed.password + parsed.search + parsed.hash !== "") {
-    throw new TypeError("The url takes no user, password, query or fragment: give the key as key.");
+    throw new TypeError(
+      "url must not have a user, password, query or fragment: pass the key as key.",
+    );
   }
   return (parsed.origin + parsed.pathname).replace(/\/+$/, "");
 }
@@ -76,7 +78,7 @@ function readKey(key: unknown): string {
   }
   // It is the end of a file or not a key; as a header it would fail, or be another header.
   if (/[^!-~]/.test(key)) {
-    throw new TypeError("The key has white space or other characters that no key has: trim it.");
+    throw new TypeError("The key has white space or other invalid characters: trim it.");
   }
   return key;
 }

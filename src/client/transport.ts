@@ -165,7 +165,7 @@ function targetOf(path: string, { params = {}, query = {} }: AnyRequest): string
 }
 
 function unreachable(base: string, cause: unknown): PostbackdError {
-  const message = `The daemon at ${base} does not answer (${reasonOf(cause)}): is it running, and is the url right?`;
+  const message = `The daemon at ${base} does not respond (${reasonOf(cause)}): is it running, and is the url correct?`;
   return new PostbackdError(message, { cause });
 }
 
@@ -186,7 +186,7 @@ function reasonOf(error: unknown): string {
 async function refusalOf(base: string, response: Response): Promise<PostbackdError> {
   const { status, type } = response;
   if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
-    const message = `The daemon at ${base} is elsewhere (HTTP ${status}): give the url that this leads to. Redirects are not followed with a key.`;
+    const message = `The daemon at ${base} redirects (HTTP ${status}): pass the url that the redirect leads to. The client does not follow redirects, because it would send the key there.`;
     return new PostbackdError(message, factsOf(response));
   }
   const { code, message, errors } = readRefusal(await readObject(base, response));
@@ -236,7 +236,7 @@ async function readObject(base: string, response: Response): Promise<object> {
 
 /** The error about a response that is not one of postbackd. */
 export function otherShape(response: Response): PostbackdError {
-  const message = `HTTP ${response.status}, and not what postbackd answers: is there a proxy in between, or is the url another program's?`;
+  const message = `HTTP ${response.status} without a response of postbackd: does a proxy or another program serve this url?`;
   return new PostbackdError(message, factsOf(response));
 }
 
@@ -289,7 +289,10 @@ export async function withDeadline<Result>(
   signal?.throwIfAborted();
   const controller = new AbortController();
   const abort = (): void => controller.abort(signal?.reason);
-  const late = new DOMException(`There was no answer within ${ms / 1000} s.`, "TimeoutError");
+  const late = new DOMException(
+    `The daemon did not respond within ${ms / 1000} s.`,
+    "TimeoutError",
+  );
   const timer = setTimeout(() => controller.abort(late), ms);
   signal?.addEventListener("abort", abort, { once: true });
   try {
@@ -347,7 +350,7 @@ export const PAGE_OF_TASKS: Shape = { tasks: listOf(isObject), next_cursor: isCu
 export const DELIVERIES: Shape = { deliveries: listOf(isObject) };
 
 const GOES_ROUND =
-  "The list does not end: a page repeats the cursor of an earlier one. Is there a cache in between?";
+  "The list does not end: a page repeats the cursor of an earlier one. Does a cache or proxy change the responses?";
 
 /** A page of a list, and where the list goes on. */
 interface Page {

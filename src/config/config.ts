@@ -145,7 +145,7 @@ function findFile(
 }
 
 const SERVICE_SOURCE = "this machine's service";
-const SERVICE_REMEDY = "run this as root (sudo), or name a database of your own with --db";
+const SERVICE_REMEDY = "run this as root (sudo), or name your own database with --db";
 
 /** The place of the service's file, unless a database is named: then that is meant, and not the service's. */
 function serviceLayer(layers: readonly Layer[], { serviceFile, cwd }: ConfigInput): Layer {
@@ -220,7 +220,11 @@ function toRunTypes(
   for (const name of names) {
     if (types.has(name)) continue;
     const nearest = nearestName(name, [...types.keys()]);
-    report(findings, key, `${key}: type ${quote(name)} does not exist; the nearest is ${nearest}`);
+    report(
+      findings,
+      key,
+      `${key}: type ${quote(name)} does not exist; the most similar type is ${nearest}`,
+    );
   }
   return new Set(names.length === 0 ? types.keys() : names);
 }
@@ -247,9 +251,9 @@ function checkPlainHttp(config: Config, findings: Findings): void {
   report(
     findings,
     host.key,
-    `host ${config.host} is beyond loopback, where plain HTTP shows every key: give a certificate ` +
-      "(tls_cert and tls_key, --tls-cert F --tls-key F), or the proxy that does HTTPS " +
-      "(trusted_proxies, --trusted-proxy CIDR), or say that you accept it " +
+    `host ${config.host} is not loopback, and plain HTTP reveals every key on the network: set a certificate ` +
+      "(tls_cert and tls_key, --tls-cert F --tls-key F), name the proxy that terminates HTTPS " +
+      "(trusted_proxies, --trusted-proxy CIDR), or accept plain HTTP " +
       "(insecure_http, --insecure-http)",
   );
 }

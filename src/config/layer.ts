@@ -123,7 +123,7 @@ function textInFile(
   };
   // It is unclear which of the two was meant.
   if ((env[setting.env] ?? "") !== "") {
-    return unusable(`${setting.env} is set too: take one of the two away`);
+    return unusable(`${setting.env} is set too: remove one of the two`);
   }
   return secretInFile(resolve(cwd, path), { readFile, unusable });
 }

@@ -54,7 +54,8 @@ function parseMarketplace(table: FileTable): Marketplace | string {
   if (!isLabel(code, 64)) return "needs a code: a text of 1 to 64 characters";
   if (!isLabel(name, 255)) return "needs a name: a text of 1 to 255 characters";
   const details = parseDetails(rest, DETAILS_DEPTH_MAX);
-  if (details === null) return "holds a number that JSON cannot write, or nests too deep";
+  if (details === null)
+    return "contains a number that JSON cannot represent, or is nested too deep";
   return Object.freeze({ code, name, details });
 }
 

@@ -185,7 +185,7 @@ export const NETWORK: Rule<string> = textRule({
   mistake(raw) {
     const block = typeof raw === "string" ? parseBlock(raw) : null;
     if (block === null) return null;
-    return `has bits behind its prefix: for ${quote(raw)} write "${blockText(block)}"`;
+    return `has bits set after its prefix: for ${quote(raw)} write "${blockText(block)}"`;
   },
 });
 

@@ -68,7 +68,7 @@ export const SETTINGS = {
   insecureHttp: setting("insecure_http", TRUTH, {
     flag: "insecure-http",
     default: false,
-    description: "Serve plain HTTP beyond loopback, keys in the clear",
+    description: "Serve plain HTTP beyond loopback: keys are readable on the network",
   }),
   trustedProxies: setting("trusted_proxies", listOf(NETWORK), {
     flag: "trusted-proxy",

@@ -41,7 +41,7 @@ export const ENVIRONMENT: Rule<Readonly<Record<string, string>>> = {
     const variables: [string, string][] = [];
     for (const [name, value] of Object.entries(raw)) {
       if (name === "" || name.includes("=") || hasControl(name)) {
-        return fault("has a name that is empty or holds = or a control character");
+        return fault("has a name that is empty, or contains = or a control character");
       }
       if (typeof value !== "string" || value.includes("\0")) {
         return fault(`must give a text without NUL for ${keyPart(name)}`);
@@ -92,9 +92,9 @@ export const REQUEST_HEADERS: Rule<Readonly<Record<string, string>>> = {
     const headers = new Map<string, string>();
     for (const [given, value] of Object.entries(raw)) {
       const name = given.toLowerCase();
-      if (!HEADER_NAME.test(given)) return fault("has a name that is no header's");
+      if (!HEADER_NAME.test(given)) return fault("has a name that is not a valid header name");
       if (OWN_HEADERS.has(name)) return fault(`must not set ${name}: the runner does`);
-      if (headers.has(name)) return fault(`names ${name} twice: upper and lower case are the same`);
+      if (headers.has(name)) return fault(`names ${name} twice: case is ignored`);
       if (typeof value !== "string" || !HEADER_VALUE.test(value)) {
         return fault(`must give printable ASCII text for ${name}`);
       }

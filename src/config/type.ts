@@ -230,7 +230,7 @@ function textsInFiles(entry: TypeEntry): FileTable {
     const texts = Object.entries(files.value).map(([name, file]) => {
       const unusable = (reason: string): null => report(at, `${keyPart(name)}: ${reason}`);
       const text = Object.hasOwn(own, name)
-        ? unusable(`${entry.key}.${key} has it too: take one of the two away`)
+        ? unusable(`${entry.key}.${key} has it too: remove one of the two`)
         : secretInFile(file, { readFile: entry.readFile, unusable });
       return [name, text ?? ""];
     });

@@ -15,7 +15,7 @@ const TIMED_OUT: Readonly<Record<Stage, string>> = {
   dns: "timed out while resolving the name",
   connect: "timed out while connecting",
   tls: "timed out during the TLS handshake",
-  answer: "timed out waiting for the answer",
+  answer: "timed out waiting for the response",
 };
 
 /** An attempt in flight: its deadline, from the name to the status line, and the facts of its result. */
@@ -158,7 +158,7 @@ function toTenths(ms: number | null): number | null {
 }
 
 /** Its lane was closed while the attempt waited for a slot. */
-export const TAKEN_BACK = unsent("interrupted", "taken back before it was sent");
+export const TAKEN_BACK = unsent("interrupted", "withdrawn before it was sent");
 
 /** The request could not be made, which is a fault of the program. */
 export const NOT_MADE = unsent("failed", "internal error");

@@ -65,10 +65,10 @@ export function exchange(
 const REST_MS_MAX = 1000;
 
 const FAULTS: Readonly<Record<AnswerFault, string>> = {
-  malformed: "answer is not valid HTTP",
-  oversized: "answer's headers are too large",
+  malformed: "response is not valid HTTP",
+  oversized: "response headers are too large",
   switched: "receiver switched protocols",
-  informational: "too many informational answers",
+  informational: "too many informational responses",
 };
 
 /** waiting for the status line → reading the rest → settled; every failure settles immediately. */

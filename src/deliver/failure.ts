@@ -3,7 +3,7 @@ import { codeOf } from "../domain/error.ts";
 /** The vocabulary of errors is fixed: raw messages name addresses, and show what listens inside a network. */
 
 /** Used for a connection that closes before anything came. */
-export const CLOSED = "connection was closed without an answer";
+export const CLOSED = "connection was closed without a response";
 const UNTRUSTED = "certificate is not trusted";
 
 /** No process listens there. */
@@ -42,7 +42,7 @@ const ANSWER_FAILURES: ReadonlyMap<string, string> = new Map([
   ["ECONNRESET", CLOSED],
   ["EPIPE", CLOSED],
   ["ETIMEDOUT", CLOSED],
-  ["HPE_HEADER_OVERFLOW", "answer's headers are too large"],
+  ["HPE_HEADER_OVERFLOW", "response headers are too large"],
 ]);
 
 export function connectFailure(error: unknown): string {
@@ -59,7 +59,7 @@ export function answerFailure(error: unknown): string {
   if (code.startsWith("ERR_SSL_")) return "TLS failed";
   const known = ANSWER_FAILURES.get(code);
   if (known !== undefined) return known;
-  return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
+  return code.startsWith("HPE_") ? "response is not valid HTTP" : "connection failed";
 }
 
 /** True for an error that explains why TLS failed, in any phase. */

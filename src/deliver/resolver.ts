@@ -196,12 +196,12 @@ const NO_ADDRESSES = "no addresses";
 const FAILURES: ReadonlyMap<string, string> = new Map([
   ["ENOTFOUND", "name not found"],
   ["ENODATA", NO_ADDRESSES],
-  ["ETIMEOUT", "name server did not answer"],
+  ["ETIMEOUT", "name server did not respond"],
   ["ESERVFAIL", "name server failed"],
-  ["EREFUSED", "name server refused to answer"],
+  ["EREFUSED", "name server refused the query"],
   ["ECONNREFUSED", "name server cannot be reached"],
   ["EBADNAME", "name is not valid"],
-  ["EBADRESP", "name server gave a broken answer"],
+  ["EBADRESP", "name server sent an invalid response"],
   ["ECANCELLED", "name resolution was cut short"],
 ]);
 

@@ -179,7 +179,7 @@ class OpenRequest {
   #onInformation(): void {
     this.#informational += 1;
     if (this.#informational <= INFORMATIONAL_MAX) return;
-    this.#end({ kind: "malformed", error: "too many informational answers" });
+    this.#end({ kind: "malformed", error: "too many informational responses" });
   }
 
   #onSwitched({ headers }: IncomingMessage): void {
@@ -321,7 +321,7 @@ class Turns {
 // Codes of the system's own look-up of a name, which webhooks never use.
 const LOOKUP_FAILURES: ReadonlyMap<string, string> = new Map([
   ["ENOTFOUND", "name not found"],
-  ["EAI_AGAIN", "name server did not answer"],
+  ["EAI_AGAIN", "name server did not respond"],
 ]);
 
 /** A null error is a connection that closed. Bytes that are not HTTP are `malformed`, all else is `unreachable`. */

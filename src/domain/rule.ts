@@ -117,7 +117,7 @@ export const TRUTH: Rule<boolean, boolean> = rule({
 
 /** Text that is not empty and has no control characters. */
 export const PLAIN_TEXT: Rule<string> = textRule({
-  takes: "text, not empty, without control characters",
+  takes: "a non-empty string without control characters",
   hint: "TEXT",
   schema: { type: "string", minLength: 1 },
   read: (text) => (text !== "" && !hasControl(text) ? text : null),

@@ -75,12 +75,10 @@ export function closeName(word: string, known: readonly string[]): string | null
   return edits <= most ? nearest : null;
 }
 
-/** The sentence about an unknown name, with the name that may have been meant. Without a full stop. */
+/** Returns `unknown`, with the known name that may have been meant. */
 export function unknownNote(name: string, known: readonly string[]): string {
   const close = closeName(name, known);
-  return close === null
-    ? "It is not known here"
-    : `It is not known here (did you mean '${close}'?)`;
+  return close === null ? "unknown" : `unknown (did you mean '${close}'?)`;
 }
 
 // A misspelt name of ours is no longer.

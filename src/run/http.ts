@@ -175,7 +175,7 @@ async function judgeStatus(answer: Answered, options: Judging): Promise<AnswerVe
   if (PASSING.has(status)) return { kind: "ask_again", retryAfter: headers["retry-after"] };
   const isRedirect = status >= 300 && status <= 399;
   const why = isRedirect ? ", and redirects are not followed" : "";
-  return failed(`The service answered ${status}${why}.`, options.facts);
+  return failed(`The service responded with ${status}${why}.`, options.facts);
 }
 
 async function judgeResult(

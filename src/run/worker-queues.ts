@@ -216,5 +216,5 @@ export async function inTime<Value>(
   { clock, cluster }: { readonly clock: Clock; readonly cluster: Pick<Cluster, "isShared"> },
 ): Promise<Value> {
   if (!cluster.isShared || (await settlesWithin(step, PATIENCE_MS, clock))) return step;
-  throw new StoreError("unknown", "the database does not answer; ask again");
+  throw new StoreError("unknown", "the database does not respond; ask again");
 }

@@ -56,7 +56,8 @@ export async function makeAccount<Types extends TaskTypes<Types>>(
       const { webhook_secret_next: next } = await transport.call("POST /dev/secrets/rotate", {
         body,
       });
-      if (next === null) throw new TypeError("The daemon answered without the next secret.");
+      if (next === null)
+        throw new TypeError("The response of the daemon does not have the next secret.");
       return next;
     },
     async finishRotation() {

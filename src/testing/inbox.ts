@@ -74,7 +74,8 @@ export function inboxOf(
       const isNew = ({ seq }: Message): boolean => !given.has(seq);
       const before = (await look(filter)).filter((each) => !isNew(each)).length;
       const message = (await look({ ...filter, count: before + 1, wait })).find(isNew);
-      if (message === undefined) throw new TypeError("The daemon answered without the message.");
+      if (message === undefined)
+        throw new TypeError("The response of the daemon does not have the message.");
       given.add(message.seq);
       return message;
     },

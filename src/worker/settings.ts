@@ -77,8 +77,8 @@ function readUrl({ url: given, insecureHttp = false }: Given, refuse: Refuse): U
     refuse("url must be a base URL such as https://tasks.example.com, without a user");
   } else if (base.isReadable && insecureHttp !== true) {
     refuse(
-      `${base.url.origin} is plain HTTP beyond this machine: token and tasks would travel readable; ` +
-        "give an https URL, or insecureHttp: true if the network is trusted",
+      `${base.url.origin} is plain HTTP beyond this machine: token and tasks would be readable on the network; ` +
+        "give an https URL, or insecureHttp: true if you trust the network",
     );
   }
   return base?.url ?? null;

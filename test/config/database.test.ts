@@ -70,10 +70,7 @@ test("a problem with POSTBACKD_DB_FILE shows nothing of the file", () => {
   assert.equal(problemOf({ env }), `${source}file /run/secrets/db does not exist`);
   const both = { ...env, POSTBACKD_DB: "x.db" };
   const files = { "/run/secrets/db": URL_OF_SERVER };
-  assert.match(
-    problemOf({ env: both, files }),
-    /POSTBACKD_DB is set too: take one of the two away/,
-  );
+  assert.match(problemOf({ env: both, files }), /POSTBACKD_DB is set too: remove one of the two/);
   const broken = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}?sslmod=x` } });
   assert.match(broken, /database has an unknown parameter "sslmod"; did you mean sslmode\?/);
   const twoLines = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}\n${SECRET}` } });
@@ -110,7 +107,7 @@ test("run_types accepts configured types alone", () => {
   assert.deepEqual([...loaded({ toml: twoTypes, flags: { "run-type": ["b"] } }).runTypes], ["b"]);
   assert.match(
     problemOf({ toml, flags: { "run-type": ["resise"] } }),
-    /run_types: type "resise" does not exist; the nearest is resize/,
+    /run_types: type "resise" does not exist; the most similar type is resize/,
   );
 });
 

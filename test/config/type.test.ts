@@ -67,7 +67,7 @@ test("a type without a kind, with two kinds, or with keys of another is refused"
     ['command = ["ls", "a\\u0000"]', /must be a list of texts/],
     ['command = "ls -l"', /no shell reads it/],
     ['command = ["ls"]\nenv = { A = 1 }', /types\.x\.env must give a text without NUL for A/],
-    ['command = ["ls"]\nenv = { "A=B" = "" }', /name that is empty or holds =/],
+    ['command = ["ls"]\nenv = { "A=B" = "" }', /name that is empty, or contains =/],
     ['command = ["ls"]\nenv = ["A=1"]', /must be a table of texts/],
     ['runner = "echo"\nretries = -1', /from 0 to 100/],
     ['runner = "echo"\nretries = 101', /from 0 to 100/],
@@ -155,17 +155,17 @@ test("headers of the runner, malformed headers and ambiguous ones are refused", 
       `{ ${name} = "hunter2" }`,
       new RegExp(`headers must not set ${name.toLowerCase()}: the runner does`),
     ]),
-    ['{ "" = "hunter2" }', /headers has a name that is no header's/],
-    ['{ "a b" = "hunter2" }', /headers has a name that is no header's/],
-    ['{ "a:" = "hunter2" }', /headers has a name that is no header's/],
-    ['{ "é" = "hunter2" }', /headers has a name that is no header's/],
-    ['{ "a\\r\\nb" = "hunter2" }', /headers has a name that is no header's/],
+    ['{ "" = "hunter2" }', /headers has a name that is not a valid header name/],
+    ['{ "a b" = "hunter2" }', /headers has a name that is not a valid header name/],
+    ['{ "a:" = "hunter2" }', /headers has a name that is not a valid header name/],
+    ['{ "é" = "hunter2" }', /headers has a name that is not a valid header name/],
+    ['{ "a\\r\\nb" = "hunter2" }', /headers has a name that is not a valid header name/],
     ['{ x-a = "hunter2\\r\\nx-b: 1" }', /headers must give printable ASCII text for x-a/],
     ['{ x-a = "hunter2\\u0000" }', /headers must give printable ASCII text for x-a/],
     ['{ x-a = "hunter2é" }', /headers must give printable ASCII text for x-a/],
     ["{ x-a = 5 }", /headers must give printable ASCII text for x-a/],
     ['{ x-a = ["hunter2"] }', /headers must give printable ASCII text for x-a/],
-    ['{ x-a = "hunter2", X-A = "b" }', /headers names x-a twice: upper and lower case are the/],
+    ['{ x-a = "hunter2", X-A = "b" }', /headers names x-a twice: case is/],
     ['["x-a: hunter2"]', /headers must be a table of texts/],
     ['"hunter2"', /headers must be a table of texts/],
   ];
@@ -215,7 +215,7 @@ test("a worker type has a lease of 1 s to 1 h, by default 30 s", () => {
   }
 });
 
-test("a type name has 1 to 64 characters of A-Z a-z 0-9 . _ -", () => {
+test("a type name has 1 to 64 of the characters A-Z a-z 0-9 . _ -", () => {
   const typesWith = (name: string): Setup => ({
     toml: `[types.${JSON.stringify(name)}]\nrunner = "echo"`,
   });
@@ -224,7 +224,7 @@ test("a type name has 1 to 64 characters of A-Z a-z 0-9 . _ -", () => {
     assert.deepEqual([...loaded(typesWith(name)).types.keys()], [name]);
   }
   for (const name of ["", "a b", "é", "x".repeat(65), "a/b"]) {
-    assert.match(problemOf(typesWith(name)), /must have a name of 1 to 64 characters/);
+    assert.match(problemOf(typesWith(name)), /must have a name of 1 to 64 of the characters/);
   }
 });
 
@@ -257,7 +257,7 @@ test("a marketplace without code or name, twice the same, or beyond JSON is refu
     ['[[marketplaces]]\nname = "x"', /marketplaces\[0\] needs a code/],
     ['[[marketplaces]]\ncode = "x"', /marketplaces\[0\] needs a name/],
     ['[[marketplaces]]\ncode = 1\nname = "x"', /needs a code/],
-    ['[[marketplaces]]\ncode = "x"\nname = "x"\nrate = nan', /number that JSON cannot write/],
+    ['[[marketplaces]]\ncode = "x"\nname = "x"\nrate = nan', /number that JSON cannot represent/],
     ['[marketplaces]\ncode = "x"', /must be tables: \[\[marketplaces\]\]/],
     ["marketplaces = [1]", /marketplaces\[0\] must be a table/],
     [`marketplaces = [${'{ code = "x", name = "x" },'.repeat(2)}]`, /repeats the code "x"/],

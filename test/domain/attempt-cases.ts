@@ -48,7 +48,11 @@ export const ATTEMPTS: Readonly<Record<string, Attempt>> = {
     ...{ outcome: "failed", error: "some phrase of a later version", address: "203.0.114.7" },
   }),
   timeout: ended({
-    ...{ outcome: "timed_out", error: "timed out waiting for the answer", startedAt: T0 - 10_004 },
+    ...{
+      outcome: "timed_out",
+      error: "timed out waiting for the response",
+      startedAt: T0 - 10_004,
+    },
     ...{ address: "203.0.114.7", phases: { ...NONE, dnsMs: 1900, connectMs: 12, tlsMs: 30 } },
   }),
   "refused address": PRIVATE,

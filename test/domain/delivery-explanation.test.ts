@@ -31,7 +31,7 @@ test("a delivery's explanation has its state, and the outcome of the attempt tha
       explained("scheduled", FAILED, later),
       /^scheduled: attempt 2 .* in 1 min; attempt 1 failed: /,
     ],
-    [explained("refused", PRIVATE), /^refused: hooks\.corp .*by itself$/],
+    [explained("refused", PRIVATE), /^refused: hooks\.corp .*is not retried$/],
   ] as const;
   for (const [sentence, pattern] of cases) assert.match(sentence, pattern);
 });

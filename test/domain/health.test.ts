@@ -150,7 +150,7 @@ test("commits that wait for a missing standby are a warning, unless its state is
   };
   for (const states of [[], ["async"], ["potential", "async"]]) {
     const [text, ...others] = of(...states);
-    assert.match(text ?? "", /^nothing is acknowledged/);
+    assert.match(text ?? "", /^no write is acknowledged/);
     assert.deepEqual(others, []);
   }
   for (const states of [["sync"], ["quorum", "async"], [null]]) assert.deepEqual(of(...states), []);

@@ -48,7 +48,7 @@ function first(answers: readonly ServiceAnswer[], operation: string, then: Answe
 
 const BAD: readonly [name: string, ServiceAnswer][] = [
   ["a refused connection", REFUSED],
-  ["invalid HTTP", { kind: "malformed", error: "answer is not valid HTTP" }],
+  ["invalid HTTP", { kind: "malformed", error: "response is not valid HTTP" }],
   ["an endless response", { kind: "too_long", status: 200 }],
   ["a 50000", faultAnswer(500, { status_code: 50000, status_message: "Internal Error." })],
   ["a 50300", faultAnswer(503, { status_code: 50300 }, { "retry-after": "1" })],

@@ -9,7 +9,7 @@ export interface Account {
 
 /** The login of an account (http-api.md), wherever it is written. Logins are compared exactly. */
 export const LOGIN: Rule<string, string> = textRule({
-  takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
+  takes: "1 to 64 of the characters A-Z a-z 0-9 . _ @ + -",
   hint: "LOGIN",
   schema: { type: "string", pattern: "^[A-Za-z0-9._@+-]{1,64}$" },
   read: (text) => (/^[A-Za-z0-9._@+-]{1,64}$/.test(text) ? text : null),
@@ -18,7 +18,7 @@ export const LOGIN: Rule<string, string> = textRule({
 /** The login of an account to make. No path of a URL can name `.` or `..`, which are steps in it. */
 export const NEW_LOGIN: Rule<string, string> = textRule({
   ...LOGIN,
-  takes: `${LOGIN.takes}, and not a dot or two`,
+  takes: `${LOGIN.takes}, except . and ..`,
   read: (text) =>
     text === "." || text === ".." || LOGIN.parse(text).kind === "fault" ? null : text,
 });

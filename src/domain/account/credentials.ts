@@ -118,7 +118,7 @@ const TOKEN = /^(?!pbd_)(?=.{32,256}$)[0-9A-Za-z._~+/-]+=*$/;
 /** The secret with which a Prometheus server reads the metrics at the API's address. */
 export const METRICS_TOKEN: Rule<string> = textRule({
   takes:
-    "32 to 256 characters of A-Za-z0-9._~+/-, and no key (pbd_…); make one with: openssl rand -hex 32",
+    "32 to 256 characters of A-Za-z0-9._~+/-, but not an account's key (pbd_…); generate one with: openssl rand -hex 32",
   hint: "TOKEN",
   schema: { type: "string", pattern: TOKEN.source },
   isSecret: true,

@@ -88,7 +88,7 @@ const PORT = /^[1-9]\d{0,4}$/;
 function parseEntry(entry: string): ParsedEntry {
   if (entry === "") return fault("is empty: remove it");
   if (/\s/.test(entry))
-    return fault("holds white space: remove it, and list each target on its own");
+    return fault("contains white space: remove it, and list each target separately");
   // Two colons and no brackets: IPv6 without a port. "::1:9000" is an address in itself, without a port.
   const bare = parseBlock(entry);
   if (bare !== null) return toBlockEntry(bare, null);
@@ -96,11 +96,11 @@ function parseEntry(entry: string): ParsedEntry {
   if (misfit !== null) return fault(misfit);
   const match = WITH_PORT.exec(entry);
   if (match === null) {
-    return fault("is no address, block or host name: write IPv6 with a port as [::1]:9000");
+    return fault("is not an address, block or host name: write IPv6 with a port as [::1]:9000");
   }
   const [, bracketed, plain = "", portText] = match;
   if (portText !== undefined && !isPort(portText)) {
-    return fault("has no valid port: write a number from 1 to 65535 behind the colon");
+    return fault("has an invalid port: write a number from 1 to 65535 after the colon");
   }
   const port = portText === undefined ? null : Number(portText);
   if (bracketed !== undefined) return parseBracketed(bracketed, port);
@@ -110,13 +110,14 @@ function parseEntry(entry: string): ParsedEntry {
 
 // Mistakes that people make here in good faith; each gets the sentence that repairs it.
 function misfitOf(entry: string): string | null {
-  if (entry.includes("://")) return "is a URL: write only the host, with :port if one is meant";
+  if (entry.includes("://"))
+    return "is a URL: write only the host, and :PORT to allow a single port";
   if (entry.includes("@"))
-    return "holds credentials: write only the host, with :port if one is meant";
+    return "contains credentials: write only the host, and :PORT to allow a single port";
   if (entry.includes("*")) {
     return "has a wildcard: list each host name, or the addresses as a block such as 10.1.0.0/16";
   }
-  if (entry.includes("%")) return "holds a %: zones and encoded names cannot be allowed";
+  if (entry.includes("%")) return "contains a %: zones and encoded names cannot be allowed";
   return null;
 }
 
@@ -128,7 +129,7 @@ function toBlockEntry(block: AddressBlock, port: PortRule): ParsedEntry {
   if (!hasHostBits(block)) return { kind: "block", block, port };
   const exact = addressText({ bytes: block.bytes, zone: null });
   const repair = `write ${blockText(block)} for the block, or ${exact} for the address`;
-  return fault(`has bits set behind its prefix: ${repair}`);
+  return fault(`has bits set after its prefix: ${repair}`);
 }
 
 function parseBracketed(text: string, port: PortRule): ParsedEntry {
@@ -140,11 +141,11 @@ function parseBracketed(text: string, port: PortRule): ParsedEntry {
 function parseHost(text: string, port: PortRule): ParsedEntry {
   if (/[/\\?#]/.test(text)) {
     return fault(
-      "is no valid block or host: write 10.1.0.0/16 for a block, or a host without a path",
+      "is not a valid block or host: write 10.1.0.0/16 for a block, or a host without a path",
     );
   }
   const host = urlHostname(text);
-  if (host === null) return fault("is no valid address, block or host name: correct it");
+  if (host === null) return fault("is not a valid address, block or host name: correct it");
   // A URL takes "127.1" and "0x7f.1" for addresses; the list has one spelling for each address.
   if (parseAddress(host) !== null) return fault(`is an address in another spelling: write ${host}`);
   const misfit = hostNameFault(host);

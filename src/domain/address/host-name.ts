@@ -63,7 +63,7 @@ export function hostNameFault(name: string): HostFault | null {
   if (labels.includes("")) {
     return {
       rule: "empty host label",
-      reason: "The host name has an empty label: remove the doubled, leading or trailing dot.",
+      reason: "The host name has an empty label: remove the double, leading or trailing dot.",
     };
   }
   if (labels.some((label) => label.length > 63)) {
@@ -76,7 +76,7 @@ export function hostNameFault(name: string): HostFault | null {
   return {
     rule: "host name characters",
     reason:
-      "The host name may hold only letters, digits, hyphens and underscores between its dots.",
+      "The host name may contain only letters, digits, hyphens and underscores between its dots.",
   };
 }
 

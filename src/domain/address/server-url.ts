@@ -85,7 +85,7 @@ class Refusal extends Error {}
 
 const FORM = "postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const ENCODE =
-  "percent-encode what is special in the password: @ is %40, / is %2F, ? is %3F, # is %23";
+  "percent-encode the special characters of the password: @ is %40, / is %2F, ? is %3F, # is %23";
 const HOSTS_MAX = 16;
 const DEFAULT_PORT = 5432;
 const DEFAULT_TIMEOUT_S = 5;
@@ -123,17 +123,17 @@ interface UrlParts {
 
 function splitUrl(text: string): UrlParts {
   // Later readers of the text would cut a line break off, and a NUL would end the first message of the sign-in early.
-  if (/[\s\p{Cc}]/u.test(text)) refuse("is a URL with a space or a control character in it");
+  if (/[\s\p{Cc}]/u.test(text)) refuse("is a URL that contains a space or a control character");
   const [, scheme, rest = ""] = /^(postgres(?:ql)?:\/\/)(.*)$/i.exec(text) ?? [];
   if (scheme === undefined) refuse(`must be a path or a URL such as ${FORM}`);
   // A password that holds one of @ / ? # moves the end of it to some other part, which messages would show.
   const at = rest.indexOf("@");
   const isSound = at === rest.lastIndexOf("@") && !/[/?#]/.test(rest.slice(0, Math.max(at, 0)));
   if (!isSound) refuse(`has more than a user and a password before its host: ${ENCODE}`);
-  if (at <= 0 || rest.startsWith(":")) refuse(`names no user: write ${FORM}`);
+  if (at <= 0 || rest.startsWith(":")) refuse(`has no user: write ${FORM}`);
   const [, user = "", secret] = /^([^:]*)(:.*)?$/.exec(rest.slice(0, at)) ?? [];
   const place = rest.slice(at + 1);
-  if (place.includes("#")) refuse("has a # behind its host: write it as %23");
+  if (place.includes("#")) refuse("has a # after its host: write it as %23");
   const [, hosts = "", path = "", query = ""] =
     /^([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/.exec(place) ?? [];
   const shown = `${scheme}${user}@${place}`;
@@ -175,7 +175,7 @@ function readHost(text: string, { sslmode }: Parameters): ServerHost {
     refuse(`has a host that is not HOST, HOST:PORT or [IPV6]:PORT: ${quote(text)}`);
   }
   if (name === "")
-    refuse("names no host; a server on this machine is localhost or ?host=/run/postgresql");
+    refuse("has no host; for a server on this machine write localhost or ?host=/run/postgresql");
   if (name.startsWith("/")) return Object.freeze({ host: name, port, tls: "disable" });
   const [, bracketed] = /^\[(.*)\]$/.exec(name) ?? [];
   const host = bracketed === undefined ? parseHost(name) : bracketed;
@@ -224,12 +224,12 @@ type RuleValue<R> = R extends Rule<infer T> ? T : never;
 // Each is known to libpq, and here it has a place of its own or would take protection away.
 const OTHERWISE = new Map(
   Object.entries({
-    user: `has user= behind its host: write ${FORM}`,
-    password: `has password= behind its host: write ${FORM}`,
-    dbname: `has dbname= behind its host: write ${FORM}`,
+    user: `has user= after its host: write ${FORM}`,
+    password: `has password= after its host: write ${FORM}`,
+    dbname: `has dbname= after its host: write ${FORM}`,
     // Hosted databases write it into the URLs that they hand out. The client cannot insist on it.
     channel_binding:
-      "has channel_binding=: take it out, and write sslmode=verify-full, which proves the server",
+      "has channel_binding=: remove it, and write sslmode=verify-full, which verifies the server",
     sslpassword: "has sslpassword=: give a key without a passphrase, readable for this user alone",
   }),
 );
@@ -261,15 +261,15 @@ function readParameter(name: string, text: string): unknown {
 }
 
 const GIVES_WAY =
-  "has an sslmode that an attacker in the network can turn into plain text: write verify-full, " +
-  "or disable where the network is trusted";
+  "has an sslmode that an attacker in the network can downgrade to plain text: write verify-full, " +
+  "or disable if you trust the network";
 
 function decoded(text: string): string {
   let plain: string;
   try {
     plain = decodeURIComponent(text);
   } catch {
-    refuse("has a % without two hexadecimal digits of UTF-8 behind it: write % as %25");
+    refuse("has a % without two hexadecimal digits after it: write % as %25");
   }
   // The sign-in's first message ends each value with a NUL: what stands behind one would be taken for another setting.
   if (/\p{Cc}/u.test(plain)) refuse("has a percent-encoded control character");

@@ -72,7 +72,9 @@ export function createVirtualClock({ now = NOW }: { readonly now?: number } = {}
       remove(timer);
       timer.fire();
     }
-    throw new Error(`${FIRINGS_MAX} timers fired in one call: one of them sets itself for ever`);
+    throw new Error(
+      `${FIRINGS_MAX} timers fired in one call: one of them sets itself again and again`,
+    );
   }
 
   return {
@@ -114,6 +116,6 @@ function toDelay(delayMs: number): number {
 function toElapsed(ms: number): number {
   if (ms >= 0) return ms;
   throw new RangeError(
-    `Time passes forward: ${ms} ms is no span. Use step() to set the clock back.`,
+    `Time can only move forward: ${ms} ms is not a valid duration. Use step() to set the clock back.`,
   );
 }

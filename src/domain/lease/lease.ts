@@ -194,7 +194,7 @@ export function resumedLease(
 
 /** The name of a type of tasks, wherever it is written. Names are compared exactly. */
 export const TYPE_NAME: Rule<string> = textRule({
-  takes: "1 to 64 characters of A-Z a-z 0-9 . _ -",
+  takes: "1 to 64 of the characters A-Z a-z 0-9 . _ -",
   hint: "TYPE",
   schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
   read: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : null),
@@ -203,7 +203,7 @@ export const TYPE_NAME: Rule<string> = textRule({
 /** A name of a type that does not begin like a token or a key, which would be a secret: no fault repeats it. */
 export const WORKER_NAME: Rule<string> = textRule({
   ...TYPE_NAME,
-  takes: `${TYPE_NAME.takes}, and never a token or a key`,
+  takes: `${TYPE_NAME.takes}, but not a token or a key`,
   hint: "NAME",
   isSecret: true,
   read(text) {

@@ -82,13 +82,13 @@ export function decideAttention(facts: AttentionFacts): readonly Attention[] {
 
 function noStorage({ shortage }: AttentionFacts): Found {
   if (shortage === null) return [];
-  const text = `New tasks are refused with 50700: ${shortage}. Make room, or raise that limit.`;
+  const text = `New tasks are refused with 50700: ${shortage}. Free disk space, or raise that limit.`;
   return [{ what: "no_storage", text, link: "/system" }];
 }
 
 function noWorker({ typesWithoutWorker, role }: AttentionFacts): Found {
   const advice = adviceText(
-    { operator: "start one, or see why it cannot reach this daemon" },
+    { operator: "start a worker, or find out why it cannot reach this daemon" },
     role,
   );
   return typesWithoutWorker.map((type) => ({
@@ -162,7 +162,7 @@ function waitsLong({ oldestWaitingMs, role }: AttentionFacts): Found {
   const advice = { operator: "raise the type's concurrency or start more workers" };
   const text =
     `The oldest waiting task has waited for ${durationText(oldestWaitingMs)}. ` +
-    `Look at what is running; to have more run at a time, ${adviceText(advice, role)}.`;
+    `See which tasks are running; to run more at a time, ${adviceText(advice, role)}.`;
   return [{ what: "waits_long", text, link: "/tasks?q=state:waiting" }];
 }
 

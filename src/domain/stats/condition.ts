@@ -98,7 +98,7 @@ const RULES = {
     find: ({ shortage }) =>
       shortage && {
         text: `no new task is accepted (50700): ${shortage}`,
-        remedy: "make room, or raise that limit",
+        remedy: "free disk space, or raise that limit",
       },
   },
   "disk.low": { severity: "warning", find: ({ disk }) => disk && diskLow(disk) },
@@ -108,7 +108,7 @@ const RULES = {
     find: ({ backupFailure: failure }) =>
       failure && {
         text: `the backup of ${timeText(failure.at)} failed: ${failure.reason}`,
-        remedy: "fix that; 'postbackd backup create FILE' makes a copy immediately",
+        remedy: "fix the problem; 'postbackd backup create FILE' makes a backup immediately",
       },
   },
   "certificate.expiring": {
@@ -129,7 +129,7 @@ const RULES = {
         text:
           `${failures} attempts to reach ${host}${isAlone ? "" : " from this node"} have failed since ` +
           `${timeText(since)}, and none succeeded`,
-        remedy: `fix the receiver; 'postbackd admin delivery list --host ${host}' shows what was sent and why it failed`,
+        remedy: `fix the receiver; 'postbackd admin delivery list --host ${host}' shows its deliveries and why they failed`,
       })),
   },
   "account.limited": {
@@ -137,8 +137,8 @@ const RULES = {
     find: ({ limitedAccounts = [] }) =>
       limitedAccounts.map((login) => ({
         subject: login,
-        text: `the account ${login} goes on although most of its requests are refused for its limits (42900, 50700)`,
-        remedy: `talk to its owner; 'postbackd admin account limit ${login}' changes the limits, 'disable' stops it`,
+        text: `most requests of the account ${login} are refused for its limits (42900, 50700), and it continues to send them`,
+        remedy: `contact its owner; 'postbackd admin account limit ${login}' changes the limits, 'disable' stops it`,
       })),
   },
   "proxy.untrusted": {
@@ -146,8 +146,8 @@ const RULES = {
     find: ({ untrustedProxy: address }) =>
       address && {
         text:
-          `X-Forwarded-* comes from ${address}, which is no trusted proxy: it counts for nothing, and all clients ` +
-          "behind it count as one",
+          `X-Forwarded-* headers come from ${address}, which is not a trusted proxy: the daemon ignores them, and all clients ` +
+          "of this address share one limit",
         remedy:
           "if that is your proxy, name it in trusted_proxies (--trusted-proxy); if not, a client forges these headers",
       },
@@ -175,7 +175,7 @@ const RULES = {
         subject: name,
         text: `the node ${name} ended without leaving: it was killed or cut off, last seen at ${timeText(lastSeenAt)}`,
         remedy:
-          "start it again under this name (node.name); without a start this condition ends after a day",
+          "start it again with this name (node.name); otherwise this condition ends after a day",
       })),
   },
 } satisfies Readonly<Record<string, Rule>>;
@@ -206,7 +206,7 @@ function diskLow({ freeBytes, freeBytesMin }: NonNullable<ConditionFacts["disk"]
   return {
     severity: freeBytes < freeBytesMin ? "failed" : "warning",
     text: `${free} MB of the disk are free, and below ${min} MB (limits.disk_free) new tasks are refused (50700)`,
-    remedy: "make room soon, or shorten retention_days",
+    remedy: "free disk space soon, or shorten retention_days",
   };
 }
 
@@ -215,17 +215,17 @@ const EXPIRES_SOON_MS = 14 * DAY_MS;
 const EXPIRES_SOON_SHARE = 1 / 4;
 
 function certificateExpiring({ from, to }: CertificateValidity, now: number): Found | null {
-  const renew = "put a new one into its file and send SIGHUP";
+  const renew = "write a new certificate to its file, and send SIGHUP";
   if (to < now) {
-    const text = `the certificate has expired at ${timeText(to)}: clients refuse it`;
+    const text = `the certificate expired at ${timeText(to)}: clients refuse it`;
     return { severity: "failed", text, remedy: renew };
   }
   if (now < from) {
-    const text = `the certificate is not valid yet, but from ${timeText(from)} on: clients refuse it`;
+    const text = `the certificate is not valid before ${timeText(from)} on: clients refuse it`;
     return {
       severity: "failed",
       text,
-      remedy: "check the clock, or put another one into its file",
+      remedy: "check the clock, or write another certificate to its file",
     };
   }
   if (to - now > Math.min(EXPIRES_SOON_MS, EXPIRES_SOON_SHARE * (to - from))) return null;
@@ -240,6 +240,6 @@ function workerMissing({ type, waiting, isMoreWaiting }: WaitingType): Found {
   return {
     subject: type,
     text: `${tasks} of type ${type} wait, and no worker for it has connected in the last minute`,
-    remedy: "start one, or see why it cannot reach this daemon",
+    remedy: "start a worker, or find out why it cannot reach this daemon",
   };
 }

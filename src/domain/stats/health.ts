@@ -132,7 +132,7 @@ export function missingStandby({
     syncState === null || syncState === "sync" || syncState === "quorum";
   if (!commitsWait || standbys.some(mayAnswer)) return null;
   const text =
-    "nothing is acknowledged: none of the standbys that synchronous_standby_names names is there. Start one, or name another";
+    "no write is acknowledged: PostgreSQL waits for a standby of synchronous_standby_names, and none is connected. Start such a standby, or name another one";
   return { text, facts: { standbys: standbys.map(({ name }) => name) } };
 }
 
@@ -148,7 +148,7 @@ export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarni
   }
   // A server without standbys cannot fail over.
   if (!commitsWait && standbys.length > 0) {
-    const text = "no commit waits for a standby: a failover loses what was acknowledged last";
+    const text = "no commit waits for a standby: a failover loses the last acknowledged tasks";
     warnings.push({ text, facts: { standbys: standbys.map(({ name }) => name) } });
   }
   return warnings;

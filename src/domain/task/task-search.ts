@@ -168,7 +168,7 @@ function splitWords(
     const word = toWord(raw);
     if (word === null) {
       return {
-        problem: `The quotes in ${shorten(raw)} are not closed, or something follows them: write tag:"a b".`,
+        problem: `The quotes in ${shorten(raw)} are not closed, or text follows them: write tag:"a b".`,
       };
     }
     words.push(word);
@@ -216,19 +216,19 @@ function quotedWhereNeeded(value: string): string {
 
 function unknownName(name: string, value: string): string {
   const tag = quotedWhereNeeded(`${name}:${value}`);
-  return `'${name}' is not known; known are ${SEARCH_WORDS.join(", ")}, and a tag with a colon is written tag:${tag}`;
+  return `'${name}' is not a filter; use ${SEARCH_WORDS.join(", ")}, and write a tag with a colon as tag:${tag}`;
 }
 
 function twice(shown: string, field: Field): string {
-  const mend =
+  const remedy =
     field === "tag"
       ? 'a task has one tag; write a tag with spaces in quotes, such as tag:"a b"'
-      : "the same is asked for twice; give it once, several states with commas between";
-  return `The search is not clear at ${shown}: ${mend}.`;
+      : "the filter occurs twice; give it once, with commas between several states";
+  return `The search is ambiguous at ${shown}: ${remedy}.`;
 }
 
 function unreadable(shown: string, reason: string): string {
-  return `The search cannot be read at ${shown}: ${reason}.`;
+  return `The search is invalid at ${shown}: ${reason}.`;
 }
 
 function shorten(raw: string): string {

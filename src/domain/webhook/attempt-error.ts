@@ -31,57 +31,57 @@ const SERVERS: Advice = {
   operator: "check the name servers of the daemon's machine, or webhooks.dns_servers",
 };
 const RECORD = "correct the name in the URL or its record in DNS";
-const CERTIFICATE = "have the receiver install a certificate that is valid for HOST";
-const RECEIVER = "the receiver's own log says why";
+const CERTIFICATE = "install a certificate for HOST at the receiver";
+const RECEIVER = "the receiver's log has the reason";
 const REACH: Advice = {
   anybody: "check the receiver's network and its firewall",
   operator: "check the route from the daemon's machine to the receiver",
 };
-const REPORT: Advice = { operator: "report it: that is a fault of the daemon" };
+const REPORT: Advice = { operator: "report this fault of postbackd" };
 const LISTEN = "start the receiver, or correct the port in the URL";
-const SPEAKS_TLS = "see whether it speaks HTTPS, TLS 1.2 or later";
-const RESEND = "it is sent again immediately, and no retry is used up";
+const SPEAKS_TLS = "check that the receiver supports HTTPS with TLS 1.2 or later";
+const RESEND = "the webhook is sent again immediately and uses up no retry";
 
 type Explained = readonly [clause: string, hint: string | Advice | null];
 
 const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
   Object.entries<Explained>({
     "name not found": ["the name HOST does not exist", RECORD],
-    "no addresses": ["the name HOST exists and has no address", "add an A or AAAA record for it"],
-    "too many addresses": ["the name HOST has more addresses than are judged", RECORD],
-    "name is not valid": ["the name HOST is none that DNS can hold", "correct the URL"],
-    "name server did not answer": ["no name server answered in time for HOST", SERVERS],
+    "no addresses": ["the name HOST exists, but has no address", "add an A or AAAA record for it"],
+    "too many addresses": ["the name HOST has too many addresses", RECORD],
+    "name is not valid": ["HOST is not a valid DNS name", "correct the URL"],
+    "name server did not respond": ["no name server responded in time for HOST", SERVERS],
     "name server failed": [
       "the name server failed to resolve HOST (SERVFAIL)",
       { ...SERVERS, anybody: "check the name servers of the name's domain" },
     ],
-    "name server refused to answer": ["the name server refused to resolve HOST", SERVERS],
+    "name server refused the query": ["the name server refused to resolve HOST", SERVERS],
     "name server cannot be reached": ["no name server could be reached to resolve HOST", SERVERS],
-    "name server gave a broken answer": ["the name server's answer for HOST was broken", SERVERS],
-    "name resolution was cut short": [
-      "the name HOST was not resolved before the look-up was cut short",
+    "name server sent an invalid response": [
+      "the name server sent an invalid response for HOST",
       SERVERS,
     ],
+    "name resolution was cut short": ["the look-up of the name HOST was cancelled", SERVERS],
     "name cannot be resolved": ["the name HOST could not be resolved", SERVERS],
-    "connection was refused": ["nothing accepted a connection at PEER", LISTEN],
+    "connection was refused": ["no program listens at PEER", LISTEN],
     "connection was closed while connecting": [
-      "PEER closed the connection while it was opened",
+      "PEER closed the connection while it was being opened",
       LISTEN,
     ],
-    "connecting took too long": ["no connection to PEER came about in time", REACH],
-    "host cannot be reached": ["no way led to the host PEER", REACH],
-    "network cannot be reached": ["no way led to the network of PEER", REACH],
+    "connecting took too long": ["the connection to PEER took too long", REACH],
+    "host cannot be reached": ["no route to the host PEER exists", REACH],
+    "network cannot be reached": ["no route to the network of PEER exists", REACH],
     "too many open connections": [
-      "the daemon had no room for another connection",
+      "the daemon could not open another connection",
       { operator: "raise the daemon's limit of open files (ulimit -n)" },
     ],
     "connection failed": ["the connection to PEER failed", REACH],
-    "connection was closed without an answer": [
-      "PEER closed the connection without an answer",
+    "connection was closed without a response": [
+      "PEER closed the connection without a response",
       RECEIVER,
     ],
     "connection reached another address": [
-      "the connection to PEER reached another address, which was not judged",
+      "the connection to PEER reached another address, which was not checked",
       REACH,
     ],
     "certificate is for another name": [
@@ -97,8 +97,9 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
     "certificate is not trusted": [
       "the daemon does not trust the certificate of PEER",
       {
-        anybody: "have the receiver send its whole chain, from an authority that the daemon trusts",
-        operator: "name the receiver's authority in webhooks.ca",
+        anybody:
+          "have the receiver send its complete certificate chain, from an authority that the daemon trusts",
+        operator: "add the receiver's authority to webhooks.ca",
       },
     ],
     "connection was closed during the TLS handshake": [
@@ -106,21 +107,18 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
       SPEAKS_TLS,
     ],
     "TLS handshake failed": ["PEER and the daemon could not agree on TLS", SPEAKS_TLS],
-    "TLS failed": ["PEER broke off TLS after the handshake", RECEIVER],
-    "answer's headers are too large": [
-      "the status line, or an informational answer (1xx), of PEER was over 16 KiB",
-      RECEIVER,
-    ],
-    "answer is not valid HTTP": ["what PEER answered is not valid HTTP", LISTEN],
-    "too many informational answers": [
-      "PEER sent one informational answer (1xx) after another",
+    "TLS failed": ["TLS with PEER failed after the handshake", RECEIVER],
+    "response headers are too large": ["the headers of PEER's response are over 16 KiB", RECEIVER],
+    "response is not valid HTTP": ["the response of PEER is not valid HTTP", LISTEN],
+    "too many informational responses": [
+      "PEER sent too many informational responses (1xx)",
       RECEIVER,
     ],
     "receiver switched protocols": [
-      "PEER answered 101 and switched protocols, where a webhook wants a 2xx",
-      "have it answer in plain HTTP",
+      "PEER responded with 101 and switched protocols instead of sending a 2xx",
+      "have it respond in plain HTTP",
     ],
-    "status is not 2xx": ["PEER answered with a status that is not 2xx", RECEIVER],
+    "status is not 2xx": ["PEER responded with a status other than 2xx", RECEIVER],
     "redirects are not followed": [
       "PEER redirected the request, and redirects are not followed",
       "post the final URL",
@@ -129,31 +127,34 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
     "internal error": ["the daemon itself failed", REPORT],
     "its record could not be stored": ["the daemon could not store its record", REPORT],
     "timed out while resolving the name": [
-      "the time was up while the name HOST was being resolved",
+      "the attempt timed out while the name HOST was being resolved",
       SERVERS,
     ],
     "timed out while connecting": [
-      "the time was up while a connection to PEER was being opened",
+      "the attempt timed out while a connection to PEER was being opened",
       REACH,
     ],
     "timed out during the TLS handshake": [
-      "the time was up during the TLS handshake with PEER",
+      "the attempt timed out during the TLS handshake with PEER",
       SPEAKS_TLS,
     ],
-    "timed out waiting for the answer": [
-      "the time was up before PEER answered",
-      { anybody: "have it answer first and work afterwards", operator: "raise webhooks.timeout" },
+    "timed out waiting for the response": [
+      "the attempt timed out before PEER responded",
+      {
+        anybody: "have it respond first and do its work afterwards",
+        operator: "raise webhooks.timeout",
+      },
     ],
     "sending was stopped": [
-      "the daemon was stopped before HOST had answered, which may have got it or not",
+      "the daemon was stopped before HOST had responded, so HOST may have received it",
       RESEND,
     ],
     "the daemon stopped during the attempt": [
-      "the daemon ended during the attempt, which HOST may have got or not",
+      "the daemon ended during the attempt, so HOST may have received it",
       RESEND,
     ],
-    "taken back before it was sent": [
-      "the attempt waited for a place at HOST and was taken back before anything was sent",
+    "withdrawn before it was sent": [
+      "the attempt waited for a slot at HOST and was withdrawn before anything was sent",
       null,
     ],
     "the URL is refused": ["the rules for webhook URLs refuse the URL", null],

@@ -46,7 +46,7 @@ export function explainDelivery(
 ): string {
   const circumstances = { url: delivery.url, now, reader };
   const last = delivery.attempts.at(-1);
-  if (last === undefined) return "nothing is recorded of it yet";
+  if (last === undefined) return "no attempt is recorded yet";
   const isPaused = delivery.state === "scheduled" && pause !== null;
   const lastExplanation = isPaused
     ? explainPaused(last, pause, circumstances)
@@ -55,7 +55,7 @@ export function explainDelivery(
     case "delivered":
       return lastExplanation;
     case "refused":
-      return `${lastExplanation}; what is refused is not tried again by itself`;
+      return `${lastExplanation}; a refused webhook is not retried`;
     case "given_up":
       return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${lastExplanation}`;
     case "scheduled":
@@ -106,7 +106,7 @@ export function explainNoDelivery(
   if (fields.every(({ url }) => url === null)) {
     return `nothing is sent: the task was posted without ${fields.map(({ name }) => name).join(" and ")}`;
   }
-  if (state === "completed" || state === "failed") return "nothing is recorded of its webhooks";
+  if (state === "completed" || state === "failed") return "no webhook of the task is recorded";
   const created = reader.writeTime(task.createdAt);
   return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished`;
 }
@@ -120,8 +120,8 @@ function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumsta
   const due = `scheduled: attempt ${number} is due`;
   if (dueAt > now) return `${due} at ${reader.writeTime(dueAt)}, in ${durationText(dueAt - now)}`;
   return (
-    `${due} since ${reader.writeTime(dueAt)} and goes out as soon as the daemon runs and ` +
-    "other attempts leave room"
+    `${due} since ${reader.writeTime(dueAt)}, and starts when the daemon runs and ` +
+    "a slot is free"
   );
 }
 
@@ -141,7 +141,7 @@ function explainInFlight(startedAt: number, { url, now, reader }: Circumstances)
   const since = `in flight to ${hostOf(url)} since ${reader.writeTime(startedAt)}`;
   const told = `${since}, for ${durationText(now - startedAt)}`;
   if (now - startedAt < LONG_FLIGHT_MS) return told;
-  return `${told}; if the daemon ended meanwhile, it is sent again as soon as the daemon runs`;
+  return `${told}; if the daemon has ended, it sends the webhook again at its next start`;
 }
 
 // Longer than attempts take with the present timeout, unless given.
@@ -151,7 +151,7 @@ function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): 
   const { httpStatus, endedAt } = attempt;
   const { dialled } = peerOf(attempt, circumstances);
   const at = `at ${circumstances.reader.writeTime(endedAt)}`;
-  const answered = `delivered: ${dialled} answered ${httpStatus ?? "2xx"} ${at}`;
+  const answered = `delivered: ${dialled} responded with ${httpStatus ?? "2xx"} ${at}`;
   return `${answered}${spentText(attempt)}`;
 }
 
@@ -179,35 +179,34 @@ function explainStatus(
   // A switch of protocols is an error in itself.
   if (status === null || status < 200) return null;
   const wait = retryAfter === null ? "" : ` with Retry-After ${retryAfter} (ignored)`;
-  const answered = `${dialled} answered ${status}${wait}`;
+  const answered = `${dialled} responded with ${status}${wait}`;
   if (status < 400) {
     const hint = "post the URL that it leads to";
     return { clause: `${answered}, and redirects are not followed`, hint };
   }
   return {
-    clause: `${answered}, where only 2xx counts as delivered`,
+    clause: `${answered}, and only 2xx counts as delivered`,
     hint: adviceText(STATUS_ADVICE[status] ?? RECEIVER_LOG, role),
   };
 }
 
 const REFUSED_BY_RECEIVER =
-  "either the receiver holds another secret, or signs other bytes or another URL (try 'postbackd verify'); " +
-  "or what stands before it wants a login, and has to let postbackd in without one";
+  "either the receiver has another secret, or checks other bytes or another URL ('postbackd verify' finds out which); " +
+  "or a proxy in front of it requires a login, which postbackd does not have";
 
-const RECEIVER_LOG: Advice = { anybody: "the receiver's own log says why" };
+const RECEIVER_LOG: Advice = { anybody: "the receiver's log has the reason" };
 
 const STATUS_ADVICE: Readonly<Record<number, Advice>> = {
   401: { anybody: REFUSED_BY_RECEIVER },
   403: { anybody: REFUSED_BY_RECEIVER },
-  404: { anybody: "the receiver knows no such path: correct the URL" },
+  404: { anybody: "the receiver does not have this path: correct the URL" },
   405: {
-    anybody:
-      "a postback is a POST and a pingback is a GET: the receiver has to take it at this path",
+    anybody: "the receiver must accept POST (postbacks) or GET (pingbacks) at this path",
   },
-  410: { anybody: "the receiver has no such path any more: correct the URL" },
-  413: { anybody: "the receiver has to take larger bodies" },
+  410: { anybody: "the receiver no longer has this path: correct the URL" },
+  413: { anybody: "raise the receiver's limit for request bodies" },
   429: {
-    anybody: "have the receiver take more at a time",
+    anybody: "let the receiver accept more requests at a time",
     operator: "lower webhooks.max_in_flight_per_host",
   },
 };
@@ -219,12 +218,12 @@ function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): st
   const { host, addresses, rule } = refusal;
   const remedy = allowText(refusal, circumstances);
   if (addresses.every((each) => each === host)) {
-    return `refused: the URL's host ${host} was judged ${at}, ${rule}${remedy}`;
+    return `refused: the URL's host ${host} was refused ${at}, ${rule}${remedy}`;
   }
   const culprits = refusedOf(refusal);
   const isMixed = culprits.length < addresses.length;
   const beside = isMixed
-    ? ` among ${addresses.length} addresses, where one refused refuses all,`
+    ? ` among ${addresses.length} addresses (one refused address refuses all)`
     : "";
   return `refused: ${host} resolved to ${culprits.join(", ")}${beside} ${at}, ${rule}${remedy}`;
 }
@@ -246,7 +245,7 @@ function allowText(refusal: Refusal, { url, reader }: Circumstances): string {
     verdict.kind === "allow-list" &&
     (addresses.length > 0 ||
       judgeWebhookUrl(url, { ...policy, allow: verdict.list }).kind === "allowed");
-  if (!isLifted) return "; no setting allows that, so fix the URL or the name service";
+  if (!isLifted) return "; no setting allows this, so correct the URL or the name's record in DNS";
   const list = entries.map((entry) => JSON.stringify(entry)).join(", ");
   return `; ${adviceText({ operator: `allow it with webhooks.allow = [${list}]` }, reader.role)}`;
 }
@@ -262,7 +261,7 @@ function spentText({ startedAt, endedAt, phases, address }: EndedAttempt): strin
   });
   // An answer without a connection of its own came over one that an earlier attempt had left open.
   const isKept = address !== null && phases.connectMs === null && phases.firstByteMs !== null;
-  const parts = isKept ? [...spent, "on a connection kept from before"] : spent;
+  const parts = isKept ? [...spent, "on a connection of an earlier attempt"] : spent;
   const total = `after ${durationText(endedAt - startedAt)}`;
   return parts.length === 0 ? ` (${total})` : ` (${total}: ${parts.join(", ")})`;
 }

@@ -114,7 +114,7 @@ const DIGEST_BYTES = 32;
 function readSignature(text: string): SignatureForm {
   const named = /^\s*x-signature(?:-next)?\s*:\s*(.*?)\s*$/i.exec(text)?.[1];
   if (named !== undefined) {
-    const fault = "The signature has its header's name before it: give the value alone.";
+    const fault = "The signature includes the header's name: give only the value.";
     return { fault, digest: readSignature(named).digest };
   }
   const trimmed = text.trim();
@@ -140,7 +140,7 @@ const BASE64 = "The signature is Base64: X-Signature is sha256= and lower-case h
 function prefixFault(algorithm: string | null): string | null {
   if (algorithm === "sha256") return null;
   if (algorithm === null) {
-    return "The signature lacks the sha256= before it, which is part of the value.";
+    return "The signature lacks sha256= at its start, which is part of the value.";
   }
   if (algorithm.toLowerCase() === "sha256") {
     return "The signature begins with sha256= in another case: it is lower-case.";
@@ -151,7 +151,7 @@ function prefixFault(algorithm: string | null): string | null {
 function valueFault(value: string): string | null {
   const { length } = value;
   if (!/^[0-9A-Fa-f]*$/.test(value)) {
-    return `The signature is no hex: X-Signature is sha256= and ${HEX_LENGTH} digits out of 0-9 a-f.`;
+    return `The signature is not hex: X-Signature is sha256= and ${HEX_LENGTH} digits 0-9 a-f.`;
   }
   if (length !== HEX_LENGTH) {
     const wrong = length < HEX_LENGTH ? "cut off" : "longer than a signature";
@@ -204,7 +204,7 @@ function secretVariants(secret: string): readonly Variant<Bytes>[] {
     { value: trimmed, says: "The secret has white space around it: remove it." },
     {
       value: SECRET_PREFIX + bare,
-      says: "The secret lacks the whsec_ before it, which is part of the key.",
+      says: "The secret lacks whsec_ at its start, which is part of the key.",
     },
     {
       value: bare,
@@ -289,7 +289,7 @@ function urlVariants(url: string): readonly Variant<Bytes>[] {
   const swapped = swapScheme(url);
   const [normal, swappedNormal] = [normalForm(url), normalForm(swapped)];
   const scheme = url.startsWith("https:") ? "http" : "https";
-  const other = `The signature is over the URL with ${scheme}://: a proxy before you changed the scheme.`;
+  const other = `The signature is over the URL with ${scheme}://: a proxy in front of you changed the scheme.`;
   const otherNormal = `The signature is over the normal form of the URL with ${scheme}://.`;
   const form = parseUrlForm(url);
   return distinct<Bytes>([
@@ -308,7 +308,7 @@ function urlVariants(url: string): readonly Variant<Bytes>[] {
     { value: withoutPort(swappedNormal), says: otherNormal },
     {
       value: form.kind === "form" ? form.requestTarget : url,
-      says: "The signature is over path and query alone: the message is the full URL.",
+      says: "The signature is over path and query only; it must be over the full URL.",
     },
   ]);
 }
@@ -347,8 +347,8 @@ function toReasons(
 }
 
 const NO_MATCH =
-  "The signature is of another message or by another secret: check that both are of the same account, " +
-  "that the secret was not rotated, and that the message is exactly what was received.";
+  "The signature is of another message or by another secret: check that both belong to the same account, " +
+  "that the secret was not rotated, and that the message has the exact bytes that were received.";
 
 function secretHints(secret: string): readonly string[] {
   if (secret.startsWith(KEY_PREFIX)) {

@@ -54,12 +54,12 @@ export function textFault(raw: string): UrlFault | null {
   if (!raw.isWellFormed()) {
     return fault(
       "malformed Unicode",
-      "The URL holds half of a surrogate pair: send valid Unicode.",
+      "The URL contains half of a surrogate pair: send valid Unicode.",
     );
   }
   // A parser drops tabs and line breaks silently and trims the rest: "java\nscript" is the old trick.
   if (hasControl(raw)) {
-    return fault("control character", "The URL holds a control character: remove it.");
+    return fault("control character", "The URL contains a control character: remove it.");
   }
   if (raw.trim().length !== raw.length) {
     return fault("white space around the URL", "The URL has white space around it: remove it.");
@@ -92,19 +92,16 @@ const PREFIX = /^https?:\/\/([^/\\?#]*)/i;
 /** Every ASCII name fits, also percent-encoded. Punycode is quadratic: 1 ms at this length, 23 ms at 4,000. */
 export const RAW_AUTHORITY_LENGTH_MAX = 768;
 
-const NO_SCHEME = fault(
-  "not http or https",
-  "The URL has to begin with http:// or https://, in full.",
-);
-const NO_HOST = fault("no host", "The URL names no host behind its //: add one.");
+const NO_SCHEME = fault("not http or https", "The URL must begin with http:// or https://.");
+const NO_HOST = fault("no host", "The URL has no host after //: add a host.");
 const CREDENTIALS = fault(
   "credentials",
-  "The URL must not hold a user name or password: remove everything up to the @ in its host.",
+  "The URL must not contain a user name or password: remove everything before the @ of its host.",
 );
-const PORT = fault("port", "The port of the URL has to be a number from 1 to 65535.");
+const PORT = fault("port", "The port of the URL must be a number from 1 to 65535.");
 const HOST = fault(
   "invalid host",
-  "The host of the URL is no valid host name or address: correct it.",
+  "The host of the URL is not a valid host name or address: correct it.",
 );
 const TRAILING_DOT = fault(
   "empty host label",

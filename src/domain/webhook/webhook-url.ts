@@ -197,7 +197,7 @@ function refuseAnswer(
 }
 
 function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdict {
-  const reason = `The host ${host} resolves to text that is not an address: fix the name service.`;
+  const reason = `The host ${host} resolves to text that is not an address: correct its record in DNS.`;
   return { kind: "refused", rule: "not an address", reason, address: text };
 }
 
