@@ -15,8 +15,8 @@ import * as s from "./schema.ts";
 const Limit = s.count("0 means no limit.");
 
 export const LIMITS = {
-  bytes: s.count("Stored bytes of tasks from which posts are 50700; 0 means no limit."),
-  open_tasks: s.count("Waiting or running tasks beyond which posts are 42900; 0 means no limit."),
+  bytes: s.count("Stored bytes of tasks; posts beyond it get 50700. 0 removes the limit."),
+  open_tasks: s.count("Waiting and running tasks; posts beyond it get 42900. 0 removes the limit."),
   requests_per_minute: Limit,
   tasks_per_minute: s.count("Posted tasks; 0 means no limit."),
 };
@@ -31,7 +31,7 @@ const Limits = s.named(
     result_bytes: s.count(),
     queue_days: s.integer({
       minimum: 1,
-      description: "That a task may wait to be started; then it is 50402.",
+      description: "How long a task may be queued; then it fails with 50402.",
     }),
     ...LIMITS,
   }),
@@ -41,7 +41,7 @@ export const Usage = s.named(
   "Usage",
   s.object({
     bytes: s.count(
-      "Of tasks in the store: data, input, result and error, attempts and kept answers, each with the size of its rows.",
+      "Of tasks in the store: data, input, result and error, attempts and stored responses, with the size of their rows.",
     ),
     open_tasks: s.count("That wait or run."),
   }),
@@ -70,7 +70,10 @@ export type Key = s.Static<typeof Key>;
 
 const NewKey = s.named(
   "NewKey",
-  s.object({ ...KEY, key: { ...WholeKey, description: "The whole key, shown this once." } }),
+  s.object({
+    ...KEY,
+    key: { ...WholeKey, description: "The complete key; no later response has it." },
+  }),
 );
 export type NewKey = s.Static<typeof NewKey>;
 
@@ -95,7 +98,7 @@ const UserData = envelope({
   webhook_secret: Secret,
   webhook_secret_next: s.nullable(
     WebhookSecret,
-    "What `X-Signature-Next` is made with; null unless a rotation is going on.",
+    "The key of `X-Signature-Next`; null without a rotation in progress.",
   ),
   keys: s.list(Key),
   key_limit: s.integer("The most active keys."),

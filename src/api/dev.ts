@@ -34,7 +34,7 @@ const CLOCK_MODES = ["real", "manual"] as const;
 
 const Mode = s.word(
   CLOCK_MODES,
-  "`real` goes with the machine's; `manual` stands still until it is advanced.",
+  "`real` follows the machine's clock; `manual` stands still until it is advanced.",
 );
 
 const DueItem = s.named(
@@ -55,12 +55,12 @@ const DueItem = s.named(
       "`attempt_timeout` and `run_timeout` come unless the attempt or run ends before; `run_end` and `inbox_answer` have the " +
         "`after_ms` that was ordered.",
     ),
-    task_id: s.nullable(Id, "Null for the answer to a message about no task."),
+    task_id: s.nullable(Id, "Null for the response to a message without a task."),
     kind: s.nullable(DeliveryKind, "Of the webhook; null for events without one."),
   }),
 );
 
-const Clock = { mode: Mode, now: Time, next: s.list(DueItem, "The next 20 things that fall due.") };
+const Clock = { mode: Mode, now: Time, next: s.list(DueItem, "The next 20 due items.") };
 
 const DevEvent = s.named(
   "DevEvent",
@@ -159,8 +159,8 @@ const MESSAGE_LENGTH_MAX = 1000;
 
 /** The parts of a rule beside its result, which is any JSON. */
 export const RESULT_RULE = {
-  type: optional(plainText(64), "Of the tasks that it is for; of all unless given."),
-  tag: optional(TAG, "Of the tasks that it is for; with any, or none, unless given."),
+  type: optional(plainText(64), "Only tasks of this type; all types unless given."),
+  tag: optional(TAG, "Only tasks with this tag; all tasks unless given."),
   error: optional(plainLines(MESSAGE_LENGTH_MAX), "The run fails with this message."),
   after_ms: withDefault(
     integerBetween(0, 365 * DAY_MS),

@@ -43,7 +43,7 @@ const LeaseOutcome = s.named(
       id: s.nullable(s.text("As it was given; null if it was not a text.")),
       outcome: s.word(
         LEASE_OUTCOMES,
-        "`ok`: it counted, now or before. `lost`: the task is not this lease's any more, or there is no such lease. " +
+        "`ok`: it counted, now or before. `lost`: this lease no longer holds the task, or never existed. " +
           "`cancelled`: the client has cancelled the task.",
       ),
     },
@@ -51,7 +51,7 @@ const LeaseOutcome = s.named(
       optional: {
         detail: s.text("The fault of this item, if it has one."),
       },
-      description: "Answers stand in the order asked.",
+      description: "In the order of the request.",
     },
   ),
 );
@@ -177,7 +177,7 @@ export const LEASE_INPUTS = {
       wait_seconds: withDefault(
         numberBetween(0, CLAIM_WAIT_SECONDS_MAX),
         0,
-        "How long the answer may be held while there is no task; fractions count to the millisecond.",
+        "How long to wait for a task; fractions count to the millisecond.",
       ),
     },
   },

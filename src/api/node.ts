@@ -49,7 +49,7 @@ const DatabaseOverview = s.named(
         age_ms: s.nullable(s.count("At least so long; null when that is not known.")),
         transactions: s.count("How many have begun since."),
       }),
-      "What prevents PostgreSQL from removing old row versions; null without such a holder.",
+      "The session or slot that prevents PostgreSQL from removing old row versions; null if none does.",
     ),
     standbys: s.list(StandbyOverview, "The standbys of this server; hidden values are null."),
     commits_wait: s.flag("True when a commit is acknowledged only once a standby has it too."),

@@ -176,7 +176,7 @@ export const SEARCH_INPUTS = {
       per_second: withDefault(
         integerBetween(1, RATE_MAX),
         RATE_STANDARD,
-        `How many a second; an account at most ${RATE_OF_ACCOUNT_MAX}.`,
+        `Webhooks per second; for an account at most ${RATE_OF_ACCOUNT_MAX}.`,
       ),
     },
   },

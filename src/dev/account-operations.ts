@@ -17,9 +17,9 @@ export function devAccounts(
   return defineOperation("POST /dev/accounts", {
     access: "developer",
     id: "makeAccount",
-    summary: "Make an account",
+    summary: "Create an account",
     description:
-      "One for each test, so that tests run side by side. For a login that is there: another key of it.",
+      "Create one for each test, so that tests can run concurrently. For an existing login it returns another key.",
     codes: [40910],
     examples: { any: {}, named: { login: "alice" } },
     async handle({ body: { login } }) {
@@ -49,20 +49,21 @@ export function devSecrets(deps: Deps): readonly Operation[] {
         const outcome = await deps.store.rotateSecret({ login, next: newWebhookSecret() });
         if (outcome !== "already rotating") return { fields: await secretsOf(login, deps) };
         const detail =
-          "The secret is rotating already: finish that with POST /dev/secrets/finish first.";
+          "The secret is already rotating: finish the rotation with POST /dev/secrets/finish first.";
         throw new StatusError(40000, { detail });
       },
     }),
     defineOperation("POST /dev/secrets/finish", {
       access: "developer",
       id: "finishTestRotation",
-      summary: "End the replacing of a webhook secret",
-      description: "The next secret signs alone from now on, and the one before it is forgotten.",
+      summary: "End the rotation of a webhook secret",
+      description: "Only the next secret signs from now on, and the old secret is erased.",
       examples: { standard: {} },
       async handle({ body: { login } }) {
         const outcome = await deps.store.finishRotation({ login });
         if (outcome !== "not rotating") return { fields: await secretsOf(login, deps) };
-        const detail = "The secret is not rotating: begin that with POST /dev/secrets/rotate.";
+        const detail =
+          "The secret is not rotating: begin a rotation with POST /dev/secrets/rotate.";
         throw new StatusError(40000, { detail });
       },
     }),
@@ -85,9 +86,9 @@ export function devSignInLink(
   return defineOperation("POST /dev/sign_in_link", {
     access: "developer",
     id: "makeSignInLink",
-    summary: "Make a link to sign in with",
+    summary: "Create a sign-in link",
     description:
-      "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
+      "For the dashboard. Advancing the clock beyond the session's end ends the session.",
     async handle(call) {
       const audit = call.audit("session.link_made", null);
       const { token } = await createSignInLink({ ...parts, audit });
@@ -103,8 +104,8 @@ export function devWebhooks(samples: SampleSender): Operation {
     id: "sendSample",
     summary: "Send a sample webhook",
     description:
-      "Sends one now, signed by an account's secret, and answers what became of it. The task in it never was, nothing is " +
-      "recorded, nothing is sent again, and faults that are ordered leave it alone. A URL that a task could not have is 40501.",
+      "Sends a webhook now, signed with the account's secret, and returns the attempt. Its task does not exist. Nothing is " +
+      "recorded or retried, and ordered faults do not apply. A URL that task_post would refuse returns 40501.",
     examples: { postback: { url: "http://127.0.0.1:8080/done", kind: "postback" } },
     async handle({ body }) {
       const sent = await samples.send(body);
@@ -127,8 +128,8 @@ export function devReset(reset: () => Promise<number>): Operation {
     id: "reset",
     summary: "Begin again",
     description:
-      "Erases tasks of all states with their webhooks and stored responses, and takes back rules and faults. Attempts " +
-      "under way are broken off. Accounts stay, and the clock stays as it is.",
+      "Erases all tasks with their webhooks and stored responses, and all rules and faults. Attempts " +
+      "in flight are cancelled. Accounts and the clock do not change.",
     examples: { all: {} },
     async handle() {
       return { fields: { tasks_erased: await reset() } };

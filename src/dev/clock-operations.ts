@@ -26,8 +26,8 @@ export function devClock(clock: ClockDesk): readonly Operation[] {
       id: "showClock",
       summary: "Show the clock",
       description:
-        "Tells the time of the daemon, and what falls due next for tasks and webhooks. What the daemon does for itself now " +
-        "and then, such as noting when a key was used last, is not listed; an advance stops at that too.",
+        "Returns the daemon's time, and the next due items of tasks and webhooks. Internal work of the daemon, such as " +
+        "storing the last use of a key, is not listed, but an advance stops at it too.",
       handle: () => ({ fields: shown(clock) }),
     }),
     defineOperation("PUT /dev/clock", {
@@ -35,7 +35,7 @@ export function devClock(clock: ClockDesk): readonly Operation[] {
       id: "setClock",
       summary: "Stop or start the clock",
       description:
-        "From now on the clock stands still until it is advanced, or goes with the machine's.",
+        "The clock stands still until it is advanced (`manual`), or follows the machine's clock (`real`).",
       examples: { manual: { mode: "manual" } },
       handle({ body: { mode } }) {
         clock.mode = mode;
@@ -52,11 +52,11 @@ function advance(clock: ClockDesk): Operation {
     id: "advanceClock",
     summary: "Advance the clock",
     description:
-      "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
-      "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
-      "does not end within 30 s, and when something is still due after 60 days of `until`; what has happened by then has " +
-      "happened. The events are those since the previous advance that returned, if the clock stood still meanwhile. A " +
-      "clock that goes by itself is advanced as well, and goes on from there.",
+      "Advances the clock. Retries, starts, timeouts and erasures that become due happen one after the other, with their " +
+      "network requests and effects. Give one of `by`, `to`, `until`. Returns 40800 if something that takes real time " +
+      "does not end within 30 s, or if work is still due after 60 days of `until`; what has happened until then " +
+      "stays. Returns the events since the previous advance, if the clock stood still meanwhile. A " +
+      "running clock is advanced too, and runs on.",
     codes: [40800],
     examples: { later: { by: "21m" }, idle: { until: "idle" } },
     async handle({ body, gone }) {
@@ -124,8 +124,8 @@ export function devWait({ clock, news }: WaitParts, deps: OperationDeps): Operat
     id: "waitForTask",
     summary: "Wait for a task and its webhooks",
     description:
-      "Answers what happened to the task when it has come so far, as getTimeline does. 40800, with how far it came, when the " +
-      "time is up, and immediately if it will never come so far. It moves no clock.",
+      "Returns the timeline of the task, as getTimeline does, when it has reached `for`. Returns 40800 with its progress if the " +
+      "timeout ends, and immediately if it can never reach `for`. It does not move the clock.",
     params: { task_id: TASK_ID_PARAM },
     codes: [40401, 40403, 40800],
     async handle({ params, query, room, gone, now }) {

@@ -47,10 +47,10 @@ function messageList(inbox: Inbox): Operation {
   return defineOperation("GET /dev/inbox/:box", {
     access: "developer",
     id: "listInboxMessages",
-    summary: "See what an inbox has received",
+    summary: "List the messages of an inbox",
     description:
-      "The last 1,000 messages, and whether their signatures are valid. A box that received nothing is empty. With `wait` the " +
-      "answer is held until `count` messages are there.",
+      "The last 1,000 messages with the verdicts on their signatures. An unknown box is empty. With `wait` the " +
+      "response is delayed until `count` messages exist.",
     params: { box: BOX_PARAM },
     codes: [42900],
     async handle({ query, ...call }) {
@@ -75,7 +75,7 @@ function boxRemove(boxes: InboxBoxes): Operation {
     access: "developer",
     id: "emptyInbox",
     summary: "Empty an inbox",
-    description: "Removes its messages, and the answers that were set for it.",
+    description: "Removes its messages and its configured responses.",
     params: { box: BOX_PARAM },
     handle(call) {
       boxes.remove(boxOf(call));
@@ -88,10 +88,10 @@ function answersSet(boxes: InboxBoxes): Operation {
   return defineOperation("PUT /dev/inbox/:box/answers", {
     access: "developer",
     id: "setInboxAnswers",
-    summary: "Set how an inbox answers",
+    summary: "Set the responses of an inbox",
     description:
-      "Each is an HTTP status, or an object with more; `hang` never answers, until the sender gives up; `reset` resets the " +
-      "connection. `after_ms` goes by the daemon's clock. Takes the place of what was set before.",
+      "Each is an HTTP status or an object; `hang` never responds, until the sender gives up; `reset` resets the " +
+      "connection. `after_ms` is time of the daemon's clock. Replaces the previous configuration.",
     params: { box: BOX_PARAM },
     codes: [42900],
     examples: {

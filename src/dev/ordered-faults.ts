@@ -138,7 +138,7 @@ export const UNSENT = INTERRUPTED;
 // As where the answer is lost on its way: the receiver has it, and the daemon does not know.
 function toLost(result: AttemptResult): AttemptResult {
   const phases = { ...result.phases, firstByteMs: null };
-  const error = "timed out waiting for the answer";
+  const error = "timed out waiting for the response";
   return { ...result, ...NO_ANSWER, phases, outcome: "timed_out", error };
 }
 

@@ -24,14 +24,14 @@ function orderResults(deps: Deps, results: OrderedResults): Operation {
     id: "orderResults",
     summary: "Order results",
     description:
-      "From now on the first rule that fits a task ends its run, instead of its type's runner; the list takes the place of " +
-      "the one before, and an empty one leaves all to the runners. A rule has one of `result`, `error` and `hold`. A run that " +
-      "is held, or takes `after_ms`, keeps its place among its type's runs, times out as any other, and ends when its task is " +
-      "cancelled. A failed one is retried as its type says. Types that workers run have no rules: workers decide themselves.",
+      "The first rule that matches a task ends its run, instead of its type's runner. The list replaces the previous " +
+      "list; an empty list removes all rules. A rule has one of `result`, `error` and `hold`. A run with `hold` or " +
+      "`after_ms` uses a slot of its type, can time out, and ends when its task is " +
+      "cancelled. A failed run is retried by its type's settings. Types with the runner `worker` have no rules.",
     examples: {
       results: [
         { type: "echo", tag: "slow", result: { ok: true }, after_ms: 5000 },
-        { tag: "bad", error: "a.mp4 is no video." },
+        { tag: "bad", error: "a.mp4 is not a video." },
         { tag: "later", hold: true },
       ],
     },
@@ -54,13 +54,13 @@ function finishTask(deps: Deps, results: OrderedResults): Operation {
   return defineOperation("POST /dev/tasks/:id/finish", {
     access: "developer",
     id: "finishTask",
-    summary: "Finish a task that is held",
+    summary: "Finish a held task",
     description:
-      "Ends the run of a task that a rule holds, with `result` or `error`; that is on disk when the answer comes. A task " +
-      "that is not held is 40501.",
+      "Ends the run of a task that a rule holds, with `result` or `error`. The end is on disk before the response. A task " +
+      "that is not held returns 40501.",
     params: { id: TASK_ID_PARAM },
     codes: [40401, 40403],
-    examples: { result: { result: { ok: true } }, error: { error: "a.mp4 is no video." } },
+    examples: { result: { result: { ok: true } }, error: { error: "a.mp4 is not a video." } },
     async handle({ params, bodyBytes, gone, now }) {
       const id = params["id"] ?? "";
       const body = parseBody(bodyBytes, TASKS_READING);
@@ -96,7 +96,8 @@ function parseRule(
   if ((end !== null) === hold) {
     throw invalidField("hold", "A rule has exactly one of result, error and hold.");
   }
-  if (hold && afterMs > 0) throw invalidField("after_ms", "A run that is held ends by a request.");
+  if (hold && afterMs > 0)
+    throw invalidField("after_ms", "A request ends a held run: omit after_ms.");
   return { type, tag, end, afterMs };
 }
 
@@ -140,7 +141,7 @@ export function devFaults(faults: OrderedFaults): readonly Operation[] {
       access: "developer",
       id: "showFaults",
       summary: "Show the faults of deliveries",
-      description: "Those that were ordered.",
+      description: "The ordered faults.",
       handle: () => ({ fields: faults.faults }),
     }),
     defineOperation("PUT /dev/faults", {
@@ -148,8 +149,8 @@ export function devFaults(faults: OrderedFaults): readonly Operation[] {
       id: "orderFaults",
       summary: "Order faults of deliveries",
       description:
-        "From now on webhooks go wrong as they do in the field, for proving that a receiver copes. What is left out is 0. " +
-        "Which attempts it meets follows from their names and from `--seed`, so that it is the same in each run.",
+        "Deliveries have the faults of real networks, to test a receiver. An omitted fault is 0. " +
+        "`--seed` decides which attempts are affected, so that each run is the same.",
       examples: {
         all: { duplicate: 0.2, reorder: 0.2, drop_answer: 0.1, crash_during_attempt: 0.05 },
         none: {},

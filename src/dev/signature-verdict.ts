@@ -89,7 +89,7 @@ async function verdictOf(
 }
 
 const SIGNED_WITH_NEXT =
-  "The signature is valid with the secret that is being rotated in, and not with the one before it.";
+  "The signature is valid with the next secret of the rotation, but not with the current secret.";
 
 async function findSecrets(
   { box }: InboxRequest,
@@ -103,8 +103,8 @@ async function findSecrets(
 
 function unknownTask({ taskId }: Subject): string {
   return taskId === null
-    ? "The message names no task, so it is not known whose secret has signed it: webhook-id is missing or changed."
-    : `The signature cannot be checked: task ${taskId} does not exist here, or not any more.`;
+    ? "The message has no task id, so its account is unknown: webhook-id is missing or changed."
+    : `The signature cannot be checked: task ${taskId} does not exist on this daemon, or was erased.`;
 }
 
 function messageOf({ method, url, body }: InboxRequest, { kind }: Subject): ReceivedMessage {
@@ -135,10 +135,9 @@ function faultOf(
   if (signature === undefined) {
     return "The signature is not valid. X-Signature is missing, and X-Signature-Next is not signed with a secret of the account.";
   }
-  if (others.length > 0)
-    return "The signature is not valid. X-Signature stands there more than once.";
+  if (others.length > 0) return "The signature is not valid. X-Signature occurs more than once.";
   if (message.kind === "body" && message.bytes.length > EXPLAINED_BYTES_MAX) {
-    return "The signature is not valid. The body is too long to look for the reason here: `postbackd verify` does.";
+    return "The signature is not valid. The body is too long to find the reason here: use `postbackd verify`.";
   }
   return explainVerdict(checkSignature({ signature, secret, message })).join(" ");
 }

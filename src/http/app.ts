@@ -204,7 +204,7 @@ async function callOperation(
 
 function noPlace(): StatusError {
   const detail =
-    "As many connections are open as may be (limits.connections): this one is for health checks and the operator alone.";
+    "All connections (limits.connections) are in use: this reserved one is only for health checks and the operator.";
   return new StatusError(50300, { detail, headers: { "retry-after": "5" } });
 }
 

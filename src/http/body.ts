@@ -119,7 +119,7 @@ function checkMediaType(request: IncomingMessage): void {
   // Node hands on the bytes of `Transfer-Encoding: gzip, chunked` without decoding them.
   const transfer = headers["transfer-encoding"]?.toLowerCase() ?? "chunked";
   if (encoding !== "identity" || transfer !== "chunked") {
-    throw unsupported("Send the body as it is, without Content-Encoding.");
+    throw unsupported("Send the body uncompressed, without Content-Encoding.");
   }
 }
 
@@ -148,8 +148,8 @@ function tooLarge(bytesMax: number): StatusError {
 }
 
 function tooFine(): StatusError {
-  const most = `at most ${FINE_CHUNKS_MAX}, and one for each 64 bytes, and ${TURN_CHUNKS_MAX} at once`;
-  const detail = `The body comes in too many small chunks: ${most}. Send Content-Length, or larger ones.`;
+  const most = `at most ${FINE_CHUNKS_MAX}, plus one per 64 bytes, and ${TURN_CHUNKS_MAX} in one read`;
+  const detail = `The body has too many small chunks: ${most}. Send Content-Length, or larger chunks.`;
   return new StatusError(40000, { detail, headers: CLOSE });
 }
 

@@ -18,7 +18,7 @@ export function parseFields<Fields extends Inputs>(
   const faults = Object.keys(body)
     .filter((name) => !Object.hasOwn(fields, name))
     .slice(0, FAULTS_MAX)
-    .map((name) => ({ name, reason: `${unknownNote(name, Object.keys(fields))}.` }));
+    .map((name) => ({ name, reason: `This field is ${unknownNote(name, Object.keys(fields))}.` }));
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) {
     const parsed = parseField(field, Object.hasOwn(body, name) ? body[name] : null);
@@ -85,8 +85,8 @@ export function parseQuery<Query extends Inputs>(
   const values: Record<string, unknown> = {};
   for (const [name, text] of query) {
     const input = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
-    if (input === undefined) throw malformed(name, unknownNote(name, Object.keys(inputs)));
-    if (Object.hasOwn(values, name)) throw malformed(name, "It may stand only once");
+    if (input === undefined) throw malformed(name, `is ${unknownNote(name, Object.keys(inputs))}`);
+    if (Object.hasOwn(values, name)) throw malformed(name, "may occur only once");
     const parsed = parseText(input, text);
     if (parsed.kind === "fault") throw refusedValue(name, input);
     values[name] = parsed.value;
@@ -113,12 +113,12 @@ export function checkEscapes(search: string): void {
 
 /** 40000 for a value that a rule refuses, or that only the operation can refuse. */
 export function refusedValue(name: string, { takes }: Pick<Rule<unknown>, "takes">): StatusError {
-  return malformed(name, `It takes ${takes}`);
+  return malformed(name, `takes ${takes}`);
 }
 
 function malformed(name: string, what: string): StatusError {
   const shown = name.length <= 64 ? name : `${name.slice(0, 64).toWellFormed()}…`;
-  return badRequest(`${what}: the query parameter '${shown}'.`);
+  return badRequest(`The query parameter '${shown}' ${what}.`);
 }
 
 function badRequest(detail: string): StatusError {

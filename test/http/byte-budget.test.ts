@@ -88,7 +88,7 @@ test("a holder that waits too long is 42900 with its bytes and Retry-After", asy
   clock.advance(1);
   const { code, details, headers } = await waiting;
   assert.equal(code, 42900);
-  assert.match(details[0]?.detail ?? "", /may take 50 bytes of .*: yours take 50/);
+  assert.match(details[0]?.detail ?? "", /may take 50 bytes.*: yours take 50/);
   assert.equal(headers?.["retry-after"], "5");
   assert.equal(budget.waiting, 0);
   assert.deepEqual(clock.pending(), []);

@@ -113,7 +113,7 @@ function forge(cursor: string): string {
 }
 
 const REFUSAL =
-  "It takes the next_cursor of an earlier page of this list: the query parameter 'cursor'.";
+  "The query parameter 'cursor' takes the next_cursor of an earlier page of this list.";
 
 test("the operator and an account can use each other's cursor of the account's list", async (t) => {
   const { clock, daemon, who } = await start(t);

@@ -7,7 +7,7 @@ const FAULTS = [
   ["EADDRINUSE", 8787, /another port/],
   ["EACCES", 443, /from 1024 on with --port/],
   ["EACCES", 8787, /another with --port/],
-  ["EADDRNOTAVAIL", 80, /no address of this machine/],
+  ["EADDRNOTAVAIL", 80, /this machine does not have that address/],
   ["ENOTFOUND", 80, /--host/],
   ["EAI_AGAIN", 80, /--host/],
   ["EODD", 80, /--host and --port/],

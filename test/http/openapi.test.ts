@@ -329,7 +329,7 @@ const RETRIES = [
     /within 1500 milliseconds, [^]* 1 minute, 25 hours, 2 days and 90 seconds after /,
   ],
   ['[webhooks]\ntimeout = "1s"\nretry_after = ["1h"]', /within 1 second, [^]* 1 hour after /],
-  ["[webhooks]\nretry_after = []", /within 10 seconds, [^]* not tried again\./],
+  ["[webhooks]\nretry_after = []", /within 10 seconds, [^]* not retried\./],
 ] as const;
 
 test("callbacks have the timeout and the delays of retries of the configuration", async (t) => {
@@ -338,7 +338,7 @@ test("callbacks have the timeout and the delays of retries of the configuration"
     for (const kind of ["postback", "pingback"] as const) {
       const { description, responses } = callbackOf(document, kind);
       assert.match(description, pattern);
-      const isFinal = /not tried again/.test(responses["5XX"]?.description ?? "");
+      const isFinal = /not retried/.test(responses["5XX"]?.description ?? "");
       assert.equal(isFinal, toml.endsWith("[]"));
     }
   }

@@ -117,7 +117,7 @@ test("tasks of posts are limited per minute, and a post counts entirely or not a
   assert.equal(refused.code, 42900);
   assert.equal(headerOf(refused.response, "retry-after"), "40");
   assert.deepEqual(limitsOf(refused), [['"tasks";q=5;w=60'], ['"tasks";r=2;t=40']]);
-  assert.match(detailOf(refused), /5 tasks a minute; 2 .* 3\.$/);
+  assert.match(detailOf(refused), /5 tasks per minute; 2 .* 3\.$/);
   assert.equal((await post(daemon, { account, tasks: [{}, {}] })).code, 20000);
   assert.equal((await post(daemon, { account, tasks: {} })).code, 42900);
   assert.equal((await post(daemon, { account: other, tasks: [{}, {}, {}, {}, {}] })).code, 20000);

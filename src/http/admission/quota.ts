@@ -142,7 +142,7 @@ export class RefusedCredentials {
     if (code !== 40100) return;
     const verdict = this.#deps.limiter.count(address);
     if (verdict.isAllowed) return;
-    const detail = "Too many refused credentials came from this address.";
+    const detail = "This address sent too many invalid credentials.";
     throw tooManyRequests(verdict.resetSeconds, { detail });
   }
 
@@ -195,7 +195,7 @@ export class FloodWatch {
 const TASKS: RatePolicy = {
   name: "tasks",
   detail: ({ limit, remaining }, tasks) =>
-    `This account may post ${limit} tasks a minute; ${remaining} are left of them, and this post has ${tasks}.`,
+    `This account may post ${limit} tasks per minute; ${remaining} are left, and this post has ${tasks}.`,
 };
 
 /** Counts the tasks of a post; throws 42900 when they are too many for this minute. */
@@ -245,7 +245,7 @@ export function overQuota(
 ): StatusError {
   floods.note(login);
   const raise = `the operator can raise the limit: postbackd admin account limit ${login}`;
-  const kept = `To collect tasks frees nothing: they are kept for ${retentionDays} days after they have finished`;
+  const kept = `Collecting tasks frees no space: they are kept for ${retentionDays} days after their end`;
   const details = {
     openTasks:
       `This account may have ${limit} open tasks, which wait or run (limits.account.open_tasks); it has ` +
@@ -254,8 +254,8 @@ export function overQuota(
       `This account may have ${limit} bytes of tasks in the store (limits.account.bytes); it has ${used}, and ` +
       `${adds}. ${kept}; ${raise} --bytes SIZE.`,
     shareBytes:
-      `While there are other accounts, one may take half of the room that there is for data, ${limit} bytes ` +
-      `now; this one has ${used}, and ${adds}. ${kept}; the operator can make more room.`,
+      `While other accounts exist, one account may use half of the space for data, ${limit} bytes ` +
+      `now; this account uses ${used}, and ${adds}. ${kept}; the operator can free disk space.`,
   };
   const headers = { "retry-after": RETRY_AFTER[quota] };
   const code = quota === "openTasks" ? 42900 : 50700;

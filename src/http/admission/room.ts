@@ -121,10 +121,10 @@ export class ByteBudget {
   #refusal(holder: string): StatusError {
     const held = this.#held.of(holder);
     const share = Math.floor(this.#size / 2);
-    const limit = `Bodies that are not finished and answers that are not read may take ${share} bytes of one account or address`;
+    const limit = `Unfinished bodies and unread responses of one account or address may take ${share} bytes`;
     const detail =
       held > 0
-        ? `${limit}, and less while others hold some: yours take ${held}.`
+        ? `${limit}, and less while other clients use memory: yours take ${held}.`
         : `${limit}, and ${this.#size} of all: no memory is free now.`;
     const headers = { "retry-after": String(RETRY_AFTER_SECONDS) };
     return new StatusError(held > 0 ? 42900 : 50300, { detail, headers });
@@ -281,11 +281,13 @@ export class WaitPlaces {
   /** The present refusal of a client; null when there is a place for it. */
   refusal({ holder, address }: Waiter): StatusError | null {
     if (this.#all.of(holder) >= this.#allMax - this.#all.all) {
-      return refused(`the ${this.#allMax} that may wait, half of limits.connections`);
+      return refused(
+        `the ${this.#allMax} connections for waiting requests (half of limits.connections)`,
+      );
     }
     const own = this.#byAddress.get(address);
     if (own === undefined || own.of(holder) < this.#ofAddressMax - own.all) return null;
-    return refused(`the ${this.#ofAddressMax} that its address may have`);
+    return refused(`the ${this.#ofAddressMax} connections of its address for waiting requests`);
   }
 
   /** Takes a place, and returns the function that frees it. Throws {@link refusal}. */
@@ -309,6 +311,6 @@ export class WaitPlaces {
 }
 
 function refused(ofWhat: string): StatusError {
-  const detail = `The waiting requests of one account or worker may take no more connections than they leave free of ${ofWhat}. Ask without waiting.`;
+  const detail = `One account or worker may use at most half of ${ofWhat}, and less while others wait. Repeat the request without waiting.`;
   return tooManyRequests(RETRY_AFTER_SECONDS, { detail });
 }

@@ -47,7 +47,7 @@ export function hostFault(request: Received, { hosts }: BrowserPolicy): string |
   const isOurs = name !== null && (isEverybodys(name) || hosts.has(name));
   // A foreign name that leads here is how a foreign page would read ours: DNS rebinding.
   if (isOurs && others.length === 0) return null;
-  return "This host name is not known as this daemon's: set public_url to the URL that it is to be reached by.";
+  return "This host name is not one of this daemon: set public_url to the daemon's public URL.";
 }
 
 /** Refuses with 40301 a request that comes by a foreign name, or from another site. */
@@ -96,7 +96,7 @@ export function isFromPage(request: Received): boolean {
  * an image.
  */
 export function guardSession(request: Received): void {
-  const detail = `Send X-Requested-With: ${PAGE_NAME} with what is asked by a session.`;
+  const detail = `Send X-Requested-With: ${PAGE_NAME} with each request of a session.`;
   refuse(isFromPage(request) ? null : detail);
 }
 

@@ -77,7 +77,7 @@ export function requireHttps(
 ): void {
   // Without proxies no header can say so, and every request would pay for the look.
   if (proxies.trusted.length === 0 || !clientFacts(request, proxies).isPlainHttp) return;
-  const detail = "Keys must not travel in the clear: call this API over HTTPS.";
+  const detail = "Keys must be encrypted in transit: call this API over HTTPS.";
   throw new StatusError(40300, { detail });
 }
 
@@ -148,7 +148,7 @@ export async function admit(
     : ({ kind: "account", name: `${own.login} ${credential}` } as const);
   if (access === "operator" || access === "scraper") {
     if (isOperator) return { who: {}, holder, isOperator, actor, headers: {}, admitAgain };
-    const detail = "This is the operator's: `postbackd admin link` makes a link to sign in with.";
+    const detail = "Only the operator may do this: sign in with a link of `postbackd admin link`.";
     throw new StatusError(40301, { detail });
   }
   const account = own ?? (await namedAccount(request, deps));
@@ -297,7 +297,7 @@ async function namedAccount(request: IncomingMessage, deps: GateDeps): Promise<A
   if (others.length > 0) throw new StatusError(40000, { detail: "Send one X-Account header." });
   const account = await deps.store.findAccount(login);
   if (account !== null) return toAccountRef(account, deps);
-  throw new StatusError(40400, { detail: "No account has the login that X-Account names." });
+  throw new StatusError(40400, { detail: "No account has the login of X-Account." });
 }
 
 const REQUESTS: RatePolicy = {

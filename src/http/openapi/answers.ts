@@ -14,31 +14,31 @@ import {
 export const ANSWER_HEADERS = {
   "X-Request-Id": {
     required: true,
-    description: "Names this answer; the daemon's log has it beside any error.",
+    description: "Id of this response; log lines about its errors contain it.",
     schema: { type: "string", format: "uuid" },
   },
   "Retry-After": {
     required: true,
-    description: "Seconds after which another try is worth it.",
+    description: "Seconds to wait before the next attempt.",
     schema: { type: "integer", minimum: 0 },
   },
   "Cache-Control": {
     required: true,
-    description: "The answer holds what is an account's: no cache keeps it.",
+    description: "The response contains an account's data: caches must not store it.",
     schema: { const: "no-store" },
   },
   "WWW-Authenticate": {
     required: true,
     description:
-      'One line for each scheme that is taken; the one for Bearer says `error="invalid_token"` when a key was refused.',
+      'One line for each accepted scheme; the line of Bearer has `error="invalid_token"` when a key was refused.',
     schema: { type: "string" },
   },
   RateLimit: {
-    description: "The rest of each limit, if there is one: `r` requests for `t` seconds.",
+    description: "The rest of each limit: `r` requests for `t` seconds. Absent without a limit.",
     schema: { type: "string", pattern: itemsPattern('"[a-z-]+";r=\\d+;t=\\d+') },
   },
   "RateLimit-Policy": {
-    description: "Each limit, if there is one: `q` requests in `w` seconds.",
+    description: "Each limit: `q` requests in `w` seconds. Absent without a limit.",
     schema: { type: "string", pattern: itemsPattern('"[a-z-]+";q=\\d+;w=\\d+') },
   },
 } as const satisfies Record<string, JsonSchema>;
@@ -123,7 +123,7 @@ const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
     errors: [
       {
         pointer: "",
-        detail: "It is not known here (did you mean 'collect'?): the query parameter 'colect'.",
+        detail: "The query parameter 'colect' is unknown (did you mean 'collect'?).",
       },
     ],
   },
@@ -162,7 +162,7 @@ function answerSchema({ method, path }: Operation): JsonSchema {
 
 function notModified(operation: Operation): JsonSchema {
   return {
-    description: "The client has the answer already: it is the one that `If-None-Match` names.",
+    description: "The client already has the current response, with the ETag in `If-None-Match`.",
     headers: okHeaders(operation),
   };
 }

@@ -45,57 +45,57 @@ const LICENSE = { name: "MIT", identifier: "MIT" };
 
 const DESCRIPTION = [
   "Runs tasks for accounts and reports finished tasks by signed webhooks.",
-  "Post tasks, then poll `tasks_ready` and `task_get`, or let a postback or a pingback come.",
-  "JSON is UTF-8 both ways, times are RFC 3339 in UTC, ids are lower-case UUIDv7.",
-  "Every answer below `/v1` has a `status_code` and a `status_message`; the codes stand in the schema `StatusCode`.",
-  "Every GET may be a HEAD too. A method that a path does not have is answered with 40500 and `Allow`,",
-  "a path that does not exist with 40400, a query parameter that is not listed with 40000.",
+  "Post tasks, then poll `tasks_ready` and `task_get`, or receive a postback or a pingback.",
+  "JSON is UTF-8 in requests and responses, times are RFC 3339 in UTC, ids are lower-case UUIDv7.",
+  "Every response below `/v1` has a `status_code` and a `status_message`; the schema `StatusCode` has the codes.",
+  "Every GET can also be a HEAD. A wrong method gets 40500 and `Allow`,",
+  "an unknown path 40400, an unknown query parameter 40000.",
 ].join("\n");
 
 const GROUPS = {
   Tasks: "Post tasks, read their results, cancel them.",
-  Account: "The account that calls, and its API keys.",
-  Reference: "Values that are the same for all callers. Needs no key.",
-  Access: "How to come by an account. Needs no key.",
+  Account: "The account of the caller, and its API keys.",
+  Reference: "Values that do not depend on the caller. Needs no key.",
+  Access: "Requests for an account. Needs no key.",
   Workers: "For the operator's own processes that run tasks. Needs a worker's token.",
-  Dashboard: "What the dashboard shows and does. An account sees its own, the operator everything.",
+  Dashboard:
+    "Data and actions of the dashboard. An account sees its own data, the operator everything.",
   Operator: "For the operator, who signs in at the dashboard.",
   Health: "For load balancers and supervisors. Needs no key.",
-  Development: "For tests and a developer's desk: served by `postbackd dev` alone. Needs no key.",
+  Development: "For tests and development: only `postbackd dev` has it. Needs no key.",
 } as const satisfies Record<OperationDoc["group"], string>;
 
 const SECURITY_SCHEMES = {
   basic: {
     type: "http",
     scheme: "basic",
-    description: "Login and API key. A key of another account than the login's is refused.",
+    description: "Login and API key. The key must belong to the account with this login.",
   },
   bearer: {
     type: "http",
     scheme: "bearer",
     bearerFormat: "pbd_live_…",
-    description: "The API key alone, which names the account too.",
+    description: "The API key alone; it identifies the account.",
   },
   worker: {
     type: "http",
     scheme: "bearer",
     bearerFormat: "pbd_work_…",
-    description: "A worker's token. Accounts' keys are not taken here, nor tokens elsewhere.",
+    description: "A worker's token. The worker operations accept no other credentials.",
   },
   metrics: {
     type: "http",
     scheme: "bearer",
-    description:
-      "The token of `metrics.token`, which the operator sets. It is taken for metrics alone.",
+    description: "The token of the operator's setting `metrics.token`. Only `/metrics` accepts it.",
   },
   session: {
     type: "apiKey",
     in: "cookie",
     name: "postbackd-8787",
     description:
-      "A session of the dashboard. The daemon's port stands in the name, and `__Host-` before it over HTTPS. " +
-      "Where it is used, the request must come from the dashboard's own origin, and carry `X-Requested-With: postbackd`. " +
-      "Without `X-Account` the operator's acts for no account.",
+      "A session of the dashboard. The cookie's name contains the daemon's port, and begins with `__Host-` over HTTPS. " +
+      "The request must come from the dashboard's own origin, with `X-Requested-With: postbackd`. " +
+      "The operator's session acts for the account in `X-Account`, else for no account.",
   },
 };
 
@@ -152,7 +152,7 @@ function parametersOf(operation: Operation): JsonSchema[] {
 
 const IF_NONE_MATCH = {
   "If-None-Match": {
-    description: "The ETag of an earlier answer: 304 while it still stands.",
+    description: "The ETag of an earlier response: 304 if it is still current.",
     schema: { type: "string", examples: ['"0KQ2f5zH7m3Yx1bTtWc9sVdJgRk"'] },
   },
 };
@@ -183,7 +183,7 @@ export function openApi(others: readonly Operation[]): Operation {
     access: "public",
     id: "getOpenApi",
     summary: "Get this document",
-    description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+    description: "The API in OpenAPI 3.1, generated from the rules that parse the requests.",
     answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(text, HEADERS),
   });

@@ -20,7 +20,7 @@ export function webhookCallbacks(schedule: WebhookSchedule): JsonSchema {
           operationId: "receivePostback",
           tags: ["Tasks"],
           summary: "Postback of a finished task",
-          description: `Sent to each task's own \`postback_url\`, in an array of tasks too. The body is byte for byte that of task_get. ${delivery}`,
+          description: `Sent to each task's own \`postback_url\`, also if it was posted in an array. The body equals the body of task_get, byte for byte. ${delivery}`,
           security: [],
           parameters: headers("postback", "the raw body"),
           requestBody: {
@@ -37,7 +37,7 @@ export function webhookCallbacks(schedule: WebhookSchedule): JsonSchema {
           operationId: "receivePingback",
           tags: ["Tasks"],
           summary: "Pingback of a finished task",
-          description: `Sent to each task's own \`pingback_url\`, its \`$id\` and \`$tag\` filled in; without a body. ${delivery}`,
+          description: `Sent to each task's own \`pingback_url\`, with its \`$id\` and \`$tag\` replaced; without a body. ${delivery}`,
           security: [],
           parameters: headers("pingback", "the whole URL as requested"),
           responses,
@@ -50,19 +50,18 @@ export function webhookCallbacks(schedule: WebhookSchedule): JsonSchema {
 function deliveryText({ timeoutMs, retryAfterMs }: WebhookSchedule): string {
   return (
     `Delivered when a 2xx comes within ${lengthText(timeoutMs)}, name resolution included. ` +
-    `Anything else, a redirect too, is a failure. ${retryText(retryAfterMs)} ` +
-    "It may come more than once and in any order: `webhook-id` stays the same."
+    `Any other response, also a redirect, is a failure. ${retryText(retryAfterMs)} ` +
+    "A webhook can arrive more than once and in any order; its `webhook-id` stays the same."
   );
 }
 
 function retryText(retryAfterMs: readonly number[]): string {
   const waits = retryAfterMs.map(lengthText);
   const last = waits.pop();
-  if (last === undefined) return "It is not tried again.";
-  if (waits.length === 0)
-    return `It is tried again ${last} after the failure; then it is given up.`;
+  if (last === undefined) return "It is not retried.";
+  if (waits.length === 0) return `It is retried ${last} after the failure; then it is given up.`;
   const all = `${waits.join(", ")} and ${last}`;
-  return `It is tried again ${all} after the failure before; then it is given up.`;
+  return `It is retried ${all} after the previous failure; then it is given up.`;
 }
 
 const UNITS = [
@@ -87,7 +86,7 @@ function headers(kind: "postback" | "pingback", message: string): readonly JsonS
     ["User-Agent", "The sender.", { const: "postbackd-webhooks/1" }],
     ["X-Signature", `${signed}, with the account's webhook secret.`, signature],
     ["X-Signature-Next", `${signed}, with the next secret during a rotation.`, signature],
-    ["X-Attempt", "Counts the attempts of a series, from 1.", { type: "integer", minimum: 1 }],
+    ["X-Attempt", "Number of the attempt, from 1.", { type: "integer", minimum: 1 }],
     [
       "webhook-id",
       "The same for every attempt of one webhook (Standard Webhooks).",
@@ -111,12 +110,12 @@ function headers(kind: "postback" | "pingback", message: string): readonly JsonS
 
 function callbackResponses({ retryAfterMs }: WebhookSchedule): JsonSchema {
   const next =
-    retryAfterMs.length === 0
-      ? "it is not tried again."
-      : "it is tried again while there are retries.";
+    retryAfterMs.length === 0 ? "it is not retried." : "it is retried until no retry is left.";
   return {
-    "2XX": { description: "Delivered. At most 4 KiB of the answer are read, for the log." },
-    "3XX": { description: `Failed, for redirects are not followed; ${next}` },
+    "2XX": {
+      description: "Delivered. The daemon reads at most 4 KiB of the response, for the log.",
+    },
+    "3XX": { description: `Failed, because redirects are not followed; ${next}` },
     "4XX": { description: `Failed; ${next}` },
     "5XX": { description: `Failed; ${next}` },
   };

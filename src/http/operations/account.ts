@@ -36,8 +36,8 @@ export function userData({ store, keyUsage, limits, retentionDays }: OperationDe
     group: "Account",
     summary: "Get the account",
     description:
-      "The account with its webhook secret and its keys: all active ones, and of the revoked ones the last " +
-      `${REVOKED_KEYS_SHOWN_MAX}. A key's last use may be shown up to a minute late after a crash.`,
+      "The account with its webhook secret, its active keys, and the last revoked keys, at most " +
+      `${REVOKED_KEYS_SHOWN_MAX}. After a crash, a key's last use can be a minute too early.`,
     async handle({ holder: { accountId, limits: ofAccount } }) {
       const lastUses = keyUsage.lastUses();
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
@@ -65,7 +65,7 @@ export function userData({ store, keyUsage, limits, retentionDays }: OperationDe
 
 const KEYS_LIMIT: RatePolicy = {
   name: "keys",
-  detail: () => "This account made too many keys within the last hour.",
+  detail: () => "This account created too many keys within the last hour.",
 };
 
 export function keyCreate({ store, ids, uncounted }: OperationDeps): Operation {
@@ -73,9 +73,9 @@ export function keyCreate({ store, ids, uncounted }: OperationDeps): Operation {
     access: "account",
     id: "createKey",
     group: "Account",
-    summary: "Make an API key",
+    summary: "Create an API key",
     description:
-      `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys, and makes at most ` +
+      `The response is the only one with the complete key. An account has at most ${ACTIVE_KEYS_MAX} active keys, and creates at most ` +
       "100 an hour.",
     codes: [40910, 42900, 50700],
     examples: { labelled: { label: "ci" }, plain: {} },
@@ -101,8 +101,8 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
     group: "Account",
     summary: "Revoke an API key",
     description:
-      "The key is refused from the next request on. Revoking it again returns the same. A revoked key is erased " +
-      "after the retention, and is then an unknown one.",
+      "The next request with the key is refused. A repetition returns the same response. A revoked key is erased " +
+      "after the retention period, and is unknown then.",
     params: {
       key_id: {
         description: "Id of a key of this account.",
@@ -147,13 +147,13 @@ export function accessRequest(deps: OperationDeps): Operation {
     access: "public",
     id: "requestAccess",
     group: "Access",
-    summary: "Ask for access",
+    summary: "Request access",
     description:
-      "Asks the operator for an account. The response is the same for every caller, so it does not reveal who has an account. " +
+      "Asks the operator for an account. Every caller gets the same response, so it does not reveal who has an account. " +
       "Requests are limited by address, and by /48 of IPv6.",
     answerHeaders: {
-      RateLimit: { description: "The rest of the limit by address, if there is one." },
-      "RateLimit-Policy": { description: "The limit by address, if there is one." },
+      RateLimit: { description: "The rest of the limit by address; absent without a limit." },
+      "RateLimit-Policy": { description: "The limit by address; absent without a limit." },
     },
     codes: [42900, 50300, 50700],
     examples: {
@@ -190,7 +190,7 @@ export function accessRequestList({ store }: OperationDeps): Operation {
     access: "operator",
     id: "listAccessRequests",
     summary: "List access requests",
-    description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts come from any client.`,
+    description: `Oldest first, at most ${LISTED_MAX}, and fewer if they exceed ${LETTERS_MAX} characters; \`more\` is true if others exist. The texts are unverified.`,
     async handle({ query: { which } }) {
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
       const found = await store.listAccessRequests({ which, ...bounds });
@@ -217,8 +217,8 @@ export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
     id: "approveAccessRequest",
     summary: "Approve an access request",
     description:
-      "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
-      "that was decided before is 40000; where the login is taken (40501) it still waits.",
+      "Creates the account, as createAccount does. Nothing is sent: give the key and the secret to the person yourself. A request " +
+      "that is already decided returns 40000. If the login is taken (40501), the request still waits.",
     params: DECISION_PARAMS,
     codes: [40400, 50700],
     examples: { ada: { login: "ada" } },
@@ -237,8 +237,7 @@ export function accessRequestDeny({ store }: OperationDeps): Operation {
     access: "operator",
     id: "denyAccessRequest",
     summary: "Deny an access request",
-    description:
-      "Nothing is sent to the person who asked. A request that was decided before is 40000.",
+    description: "Nothing is sent to the person. A request that is already decided returns 40000.",
     params: DECISION_PARAMS,
     codes: [40400, 50700],
     async handle({ params, audit, now }) {
@@ -252,6 +251,6 @@ export function accessRequestDeny({ store }: OperationDeps): Operation {
 
 function undecidable(reason: Undecidable): StatusError {
   if (reason === "unknown") return new StatusError(40400);
-  const detail = "This access request was decided before: the list of all shows how.";
+  const detail = "This access request is already decided: list with which=all to see how.";
   return new StatusError(40000, { detail });
 }

@@ -59,8 +59,9 @@ export function accountCreate({ store, ids }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/accounts", {
     access: "operator",
     id: "createAccount",
-    summary: "Make an account",
-    description: "The key is shown this once. A login that is taken is 40501.",
+    summary: "Create an account",
+    description:
+      "The response is the only one with the complete key. A login that is taken returns 40501.",
     codes: [50700],
     examples: { alice: { login: "alice" } },
     async handle({ body: { login }, audit, now }) {
@@ -152,9 +153,9 @@ const CHANGES: readonly Change[] = [
     id: "disableAccount",
     summary: "Disable an account",
     description:
-      "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
-      "not sent, and its running tasks are stopped, all until it is enabled: then each task that was stopped runs again as if " +
-      "it had not been started. `held` says how much that is. A second time changes nothing.",
+      "Its requests are refused and its sessions end. Its queued tasks are not started, its webhooks are " +
+      "not sent, and its running tasks are stopped, until the account is enabled. A stopped task then runs again; the " +
+      "stopped run does not count. `held` has the numbers. A repetition changes nothing.",
     isSuspension: true,
     make: disableAccount,
   },
@@ -162,8 +163,7 @@ const CHANGES: readonly Change[] = [
     name: "enable",
     id: "enableAccount",
     summary: "Enable an account",
-    description:
-      "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
+    description: "Its requests are accepted again, and its tasks and webhooks resume.",
     isSuspension: true,
     make: enableAccount,
   },
@@ -177,7 +177,7 @@ const CHANGES: readonly Change[] = [
     make: rotateSecret,
     refusal: {
       outcome: "already rotating",
-      detail: "The secret of this account is rotating already: finish that rotation first.",
+      detail: "The secret of this account is already rotating: finish that rotation first.",
     },
   },
   {
@@ -185,8 +185,8 @@ const CHANGES: readonly Change[] = [
     id: "finishRotation",
     summary: "End the rotation of an account's webhook secret",
     description:
-      "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
-      "the next one.",
+      "Only the next secret signs from now on, and the old secret is erased: do this when every receiver has " +
+      "the next secret.",
     make: finishRotation,
     refusal: {
       outcome: "not rotating",

@@ -33,8 +33,8 @@ export function deliveryList(deps: OperationDeps): Operation {
     id: "listDeliveries",
     summary: "List a task's deliveries",
     description:
-      "What happened to the task's webhooks: each attempt with its outcome, and when the next one is due. Shows the last " +
-      "100 attempts of each delivery; none before the task has ended.",
+      "The task's webhooks: each attempt with its outcome, and when the next attempt is due. Returns the last " +
+      "100 attempts of each delivery, and no deliveries before the task has ended.",
     params: { id: TASK_ID_PARAM },
     codes: [40401, 40403],
     async handle({ holder, params, now }) {
@@ -50,8 +50,8 @@ export function redeliver(deps: OperationDeps): Operation {
     id: "redeliver",
     summary: "Send a task's webhooks again",
     description:
-      "Starts a fresh series of attempts for deliveries that have ended. A scheduled delivery is made due " +
-      "now; one in flight stays. With `states`, only deliveries that ended in these states are sent. A task may be " +
+      "Starts ended deliveries again with their first attempt. A scheduled attempt becomes due " +
+      "now; an attempt in flight continues. With `states`, only deliveries with these end states are sent. A task can be " +
       "sent again thirty times a minute.",
     params: { id: TASK_ID_PARAM },
     codes: [40401, 40403, 40501, 50700],
@@ -101,7 +101,7 @@ async function findDeliveries(
 }
 
 function noDelivery(kind: DeliveryKind): StatusError {
-  const reason = `This task has no ${kind} to send: it has no such URL, or it has not ended.`;
+  const reason = `This task has no ${kind} to send: the task was posted without its URL, or has not ended.`;
   return invalidField("kind", reason);
 }
 
@@ -130,8 +130,8 @@ function preview({ store, cursors }: OperationDeps): Operation {
     id: "previewRedelivery",
     summary: "Count what would be sent again",
     description:
-      "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
-      "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
+      "Counts the ended deliveries that pass a filter, by host. A request examines a bounded number " +
+      "of attempts: repeat it with `next_cursor` until that is null, and add up the counts.",
     examples: { host: EXAMPLE },
     async handle({ scope, body }) {
       const filter = await toFilter(body, { scope, store });
@@ -159,8 +159,8 @@ function order(deps: OperationDeps): Operation {
     id: "orderRedelivery",
     summary: "Send many webhooks again",
     description:
-      "Orders a fresh series of attempts for each delivery that has ended and passes the filter by now. The daemon " +
-      "works orders off side by side, each at its own rate, and goes on with them after a restart. An account has one " +
+      "Creates a bulk redelivery: each ended delivery that matches the filter starts again with its first attempt. The daemon " +
+      "processes orders concurrently, each at its own rate, and continues them after a restart. An account has one " +
       "open order at a time.",
     codes: [50700],
     examples: { host: { ...EXAMPLE, per_second: 20 } },
@@ -187,8 +187,8 @@ function list({ store }: OperationDeps): Operation {
     id: "listRedeliveries",
     summary: "List redelivery orders",
     description:
-      `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
-      "alone, the operator's among them.",
+      `The last ${ORDERS_LISTED_MAX} orders, newest first, with their progress. An account sees the orders for its own webhooks, ` +
+      "also the operator's.",
     async handle({ scope }) {
       const query = { login: scope?.login ?? null, limit: ORDERS_LISTED_MAX };
       const orders = await store.listRedeliveryOrders(query);
@@ -202,7 +202,7 @@ function cancel({ store }: OperationDeps): Operation {
     access: "viewer",
     id: "cancelRedelivery",
     summary: "Cancel a redelivery order",
-    description: "Deliveries that it has begun go on. An order that has ended stays as it is.",
+    description: "Deliveries that it has started continue. An order that has ended stays as it is.",
     params: { order_id: ORDER_ID_PARAM },
     codes: [50700],
     async handle({ scope, params, now }) {
@@ -216,7 +216,7 @@ function cancel({ store }: OperationDeps): Operation {
 }
 
 const BUSY =
-  "This account has an order that is not worked off yet: wait for its end, or cancel it, and order again.";
+  "This account already has an open order: wait for its end or cancel it, then order again.";
 
 const ORDERS_LIMIT: RatePolicy = {
   name: "redeliveries",
@@ -224,7 +224,10 @@ const ORDERS_LIMIT: RatePolicy = {
 };
 
 function tooFast(): StatusError {
-  return invalidField("per_second", `An account may have at most ${RATE_OF_ACCOUNT_MAX} a second.`);
+  return invalidField(
+    "per_second",
+    `An account may send at most ${RATE_OF_ACCOUNT_MAX} per second.`,
+  );
 }
 
 async function toFilter(
@@ -233,7 +236,7 @@ async function toFilter(
 ): Promise<DeliveryFilter> {
   const { since, until, host, kind, states, login } = body;
   if (scope !== null && login !== null && login !== scope.login) {
-    throw invalidField("login", "It must be your own login: leave it out.");
+    throw invalidField("login", "Only the operator can name another login: omit it.");
   }
   if (scope === null && login !== null && (await store.findAccount(login)) === null) {
     throw invalidField("login", "No account has this login.");
@@ -269,11 +272,11 @@ export function attemptList({ store, cursors }: OperationDeps): Operation {
     id: "listAttempts",
     summary: "Follow the attempts of all webhooks",
     description:
-      "Every attempt of the account's webhooks once, in the order in which they were scheduled. Without a cursor: the " +
+      "Lists every attempt of the account's webhooks once, in the order of scheduling. Without a cursor, it returns the " +
       "attempts that are scheduled now, soonest due first (of 5,000 at most, those to one host first), and the cursor " +
-      "behind the newest one. With it: those that " +
-      "were scheduled since, whether they have started or not. A page may be empty and still have `more`. Several " +
-      "daemons on one database list an attempt ten seconds after it was scheduled.",
+      "after the newest attempt. With a cursor, it returns the attempts that " +
+      "were scheduled since, started or not. A page can be empty and have `more`. With several " +
+      "daemons on one database, an attempt is listed ten seconds after its scheduling.",
     async handle({ holder, query, now }) {
       const { accountId } = holder;
       const view = { list: "webhooks", scope: accountId } as const;

@@ -36,9 +36,9 @@ export function nodeList({ store, nodeId }: OperationDeps): Operation {
     id: "listNodes",
     summary: "List nodes",
     description:
-      "The daemons that share the database, and those that ended within the last day, newest first; what each says of " +
-      "itself is some seconds old. A daemon with a database file of its own is the one node. With them the health of " +
-      "the server of their database, as far as the daemons may see it.",
+      "The daemons that share the database, and the daemons that ended within the last day, newest first. Each reports its " +
+      "facts every few seconds. With SQLite the list has one node. Also the health of " +
+      "PostgreSQL, as far as the daemons have the permission.",
     async handle() {
       const [nodes, health] = await Promise.all([store.listNodes(), store.findDatabaseHealth()]);
       return {
@@ -93,8 +93,8 @@ export function pauseList({ store }: OperationDeps): Operation {
     id: "listDeliveryPauses",
     summary: "List paused webhooks",
     description:
-      "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
-      "covers it any more, so one that two pauses cover is counted by both.",
+      "The pauses with their reasons and the number of waiting webhooks, oldest first. A webhook is sent when no pause " +
+      "covers it. If two pauses cover a webhook, both count it.",
     async handle() {
       return { fields: { pauses: await listPauses({ store }, COUNTED_PAUSES_MAX) } };
     },
@@ -107,9 +107,9 @@ export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation 
     id: "pauseDeliveries",
     summary: "Pause webhooks",
     description:
-      "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
-      "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
-      "resume. A second pause of the same scope changes nothing.",
+      "Pauses the webhooks of an account, to a host, or both; without both, all webhooks. After two seconds no daemon starts " +
+      "an attempt; attempts in flight end. A pause uses up no retries: due retries run after the " +
+      "resume. A repetition changes nothing.",
     codes: [50700],
     examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
     async handle({ body: { login, host, reason }, audit, now }) {
@@ -134,7 +134,7 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
     id: "resumeDeliveries",
     summary: "Resume paused webhooks",
     description:
-      "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
+      "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent, " +
       "unless another pause covers them.",
     codes: [40400, 50700],
     examples: { host: EXAMPLE, all: {} },
@@ -142,7 +142,7 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
       const scope = await scopeOf({ login, host }, store);
       const resumed = await resumeDeliveries({ scope, login }, { store, now, audit });
       if (resumed === null) {
-        const detail = `No pause matches ${scopeText({ login, host })} exactly: GET the list of all pauses.`;
+        const detail = `No pause matches ${scopeText({ login, host })} exactly: GET /v1/operator/delivery_pauses lists all pauses.`;
         throw new StatusError(40400, { detail });
       }
       pausesChanged();
@@ -171,7 +171,7 @@ async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPa
 }
 
 function tooMany(): StatusError {
-  const detail = `${PAUSES_MAX} pauses exist: resume some, or pause more with one request.`;
+  const detail = `${PAUSES_MAX} pauses exist, which is the limit: resume some, or pause a wider scope.`;
   return new StatusError(40000, { detail });
 }
 
@@ -186,9 +186,9 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
     id: "listAudit",
     summary: "List who did what",
     description:
-      "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
-      "workers, redeliveries, erasures, pauses. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
-      "and the last million of them.",
+      "The audit log, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
+      "workers, redeliveries, erasures, pauses. An entry never changes and contains no secret. Entries are kept for 400 days, " +
+      "up to one million entries.",
     async handle({ query: { action, account: login, since, cursor, limit } }) {
       const before = openCursor(cursor, { cursors, ...VIEW })?.seq ?? null;
       const order = { login, action, since, before, limit, examinedMax: EXAMINED_MAX };
@@ -223,7 +223,7 @@ export function runnerList(deps: OperationDeps): Operation {
     access: "operator",
     id: "listRunners",
     summary: "List runners and workers",
-    description: "Every configured type with what waits for it, and every worker.",
+    description: "Every configured type with its queue, and every worker.",
     async handle({ now }) {
       const { types, workers } = await lookAtTypes(deps, now);
       return { fields: { types, workers: workers.map(workerDocument) } };
@@ -248,7 +248,7 @@ export type TypeLook = Pick<OperationDeps, "runnerTypes" | "workerUsage" | "work
   readonly store: Pick<OperationDeps["store"], "listTypeWork" | "listWorkers">;
 };
 
-/** Every configured type with what waits for it, and every worker. */
+/** Every configured type with its queue, and every worker. */
 export async function lookAtTypes(deps: TypeLook, now: number) {
   const { store, workerUsage } = deps;
   const runnerTypes = deps.runnerTypes();

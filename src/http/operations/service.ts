@@ -12,7 +12,7 @@ export function marketplaces(deps: OperationDeps): Operation {
     access: "public",
     id: "listMarketplaces",
     summary: "List marketplaces",
-    description: "The operator's list. A task's `marketplace` is one of these codes.",
+    description: "The operator's list of allowed values for a task's `marketplace`.",
     answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(text, keptFor(300)),
   });
@@ -24,7 +24,7 @@ export function taskTypes({ runnerTypes }: OperationDeps): Operation {
     id: "listTypes",
     group: "Reference",
     summary: "List types",
-    description: "The operator's list. A task's `type` is one of these.",
+    description: "The operator's list of allowed values for a task's `type`.",
     handle: () => ({ fields: { types: namesOf(runnerTypes()) } }),
   });
 }
@@ -45,7 +45,7 @@ export function statusCodes(): Operation {
     id: "listStatusCodes",
     summary: "List status codes",
     description:
-      "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
+      "Every code with its message and its HTTP status; the status is null for codes that only tasks have.",
     answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(() => envelope(fields), keptFor(3600)),
   });
@@ -57,7 +57,7 @@ export function serviceStatus(deps: OperationDeps): Operation {
     id: "getStatus",
     summary: "Get the service's status",
     description:
-      "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
+      "Computed at most a second ago from the age of the queue and the failure rates of runs and deliveries.",
     answerHeaders: CACHED_HEADERS,
     async handle(call) {
       const { status, components } = await deps.serviceStatus();
@@ -83,7 +83,7 @@ export function livez(): Operation {
   return defineOperation("GET /livez", {
     ...PROBE,
     id: "isAlive",
-    summary: "Is the process alive",
+    summary: "Check that the process is alive",
     description:
       "Responds as long as the process serves requests: a restart would not help. Never requires HTTPS.",
     handle: () => ({ status: 200, text: '{"status":"ok"}' }),
@@ -94,10 +94,10 @@ export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Ope
   return defineOperation("GET /readyz", {
     ...PROBE,
     id: "isReady",
-    summary: "Can tasks be posted",
+    summary: "Check that tasks can be posted",
     description:
-      "503 with the reason while they cannot at this daemon. `warnings` lists what the operator should fix in the " +
-      "database that all of them share. Never requires HTTPS.",
+      "503 with the reason if this daemon accepts no tasks. `warnings` lists problems that the operator should fix in the " +
+      "shared database. Never requires HTTPS.",
     otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     async handle() {
       const reason = await notReadyReason();
@@ -120,7 +120,7 @@ export function metrics(deps: Pick<OperationDeps, "metricsText">): Operation {
     id: "getMetrics",
     summary: "Get metrics",
     description:
-      "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
+      "All metrics in Prometheus' text format, or in OpenMetrics if `Accept` has `application/openmetrics-text`. " +
       "A Prometheus server reads it with the token of `metrics.token`, or without credentials at the address of `metrics.listen`.",
     answerType: CONTENT_TYPES.prometheus,
     answerExamples: { start: METRICS_EXAMPLE },
@@ -148,7 +148,7 @@ const UNBUFFERED = { "x-accel-buffering": "no" } as const;
 
 const HEADER_DOCS: Readonly<Record<string, AnswerHeaderDoc>> = {
   "X-Accel-Buffering": {
-    description: "Asks proxies to pass on each event as it comes.",
+    description: "Disables buffering in proxies.",
     schema: { const: "no" },
     isAlways: true,
   },
@@ -168,7 +168,7 @@ export function events({ liveFeed }: OperationDeps): Operation {
     id: "streamEvents",
     summary: "Stream of changes",
     description:
-      "Server-sent events. `change`: a task or a delivery has changed; `data` says how much there is to do now. It " +
+      "Server-sent events. `change`: a task or a delivery has changed; `data` has the current amounts of work. It " +
       "comes at most four times a second, and immediately when the stream begins, unless `Last-Event-ID` shows that " +
       "nothing is new. `end`: the daemon stops, or the session or the key is over. A comment comes every 15 seconds. " +
       "A session or a key may have 10 streams open, an account 50; all together 200.",

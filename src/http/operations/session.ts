@@ -84,7 +84,7 @@ export function signInByLink(deps: OperationDeps): Operation {
     id: "signInByLink",
     summary: "Sign in with a link",
     description:
-      "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
+      "Opens a session of the operator with a link of `postbackd admin link`. A link works once, within 30 minutes.",
     answerHeaders: SET_COOKIE,
     codes: [40100, 40301, 42900, 50300, 50700],
     examples: { link: { token: "pbd_link_…" } },
@@ -125,7 +125,7 @@ export function signOut({ store }: OperationDeps): Operation {
     ...RULES,
     id: "signOut",
     summary: "Sign out",
-    description: "Ends the session of the cookie that was sent, and takes the cookie away.",
+    description: "Ends the session of the cookie, and deletes the cookie.",
     answerHeaders: SET_COOKIE,
     codes: [40301, 50300, 50700],
     async handle(call) {

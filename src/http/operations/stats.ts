@@ -40,9 +40,9 @@ export function statsOverview(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/overview", {
     access: "viewer",
     id: "getOverview",
-    summary: "See how things are",
+    summary: "Get the overview",
     description:
-      "The work there is, what happened in the last 24 hours, and what needs attention. Computed again once a second, and whenever GET /v1/events reports a change.",
+      "The open work, the last 24 hours, and problems that need attention. Computed once per second, and at each change that GET /v1/events reports.",
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
       const found = await recent.get(whose, () => gather(scope, deps));
@@ -183,10 +183,10 @@ export function statsSeries({ store, webhooks }: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/series", {
     access: "viewer",
     id: "getSeries",
-    summary: "See what happened over time",
+    summary: "Get counts over time",
     description:
-      `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
-      "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
+      `The counts of a period in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day. Both ends move ` +
+      "outwards to complete steps. Before the last 25 hours the smallest step is an hour.",
     async handle({ scope, query, now }) {
       const range = chooseRange(query, now);
       const { from, to } = range;
@@ -261,10 +261,10 @@ export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps)
   return defineOperation("GET /v1/stats/hosts", {
     access: "viewer",
     id: "listHosts",
-    summary: "See how receivers do",
+    summary: "List the hosts of receivers",
     description:
-      `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
-      "those with the most deliveries given up, refused or retried first, then those that fail the most.",
+      `At most ${HOSTS_MAX} hosts with attempts since then, or with given up or refused deliveries: ` +
+      "first the hosts with the most given up, refused or retried deliveries, then the hosts that fail most.",
     async handle({ scope, query, now }) {
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
       // An hour's grace: a client that asks for everything uses a clock of its own.
@@ -283,7 +283,7 @@ export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps)
 }
 
 function tooEarly(days: number): StatusError {
-  const detail = `'since' is too early: what happened is kept for ${days === 1 ? "1 day" : `${days} days`}.`;
+  const detail = `'since' is too early: statistics are kept for ${days === 1 ? "1 day" : `${days} days`}.`;
   return new StatusError(40000, { detail });
 }
 

@@ -39,21 +39,21 @@ export function taskGet(deps: OperationDeps): Operation {
     summary: "Get a task",
     description:
       "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
-      "to be read until it expires. A malformed id is answered like an unknown one.",
+      "readable until it expires. A malformed id gets the response of an unknown id.",
     params: { id: TASK_ID_PARAM },
     headers: {
       Prefer: {
-        description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
+        description: `\`wait=N\` delays the response until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
         schema: { type: "string", examples: ["wait=30"] },
       },
     },
     answerHeaders: {
       ETag: {
         description:
-          "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
+          "Only for finished tasks, whose envelope no longer changes: for clients with a cache.",
       },
       "Preference-Applied": {
-        description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
+        description: "The accepted wait of `Prefer: wait=N`.",
         schema: { type: "string", pattern: "^wait=\\d+$" },
       },
     },
@@ -148,7 +148,7 @@ export function tasksReady({ store, cursors }: OperationDeps): Operation {
     id: "listReadyTasks",
     summary: "List ready tasks",
     description:
-      "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
+      "Completed and failed tasks that are not collected yet, oldest completion first. The list collects no task.",
     async handle({ holder, query }) {
       const { limit, cursor, ...asked } = query;
       const view = { list: "ready", scope: holder.accountId } as const;
@@ -242,7 +242,7 @@ export function taskCancel(deps: OperationDeps): Operation {
     summary: "Cancel a task",
     description:
       "A queued task never runs, a running task is stopped. A cancelled task is never ready and sends no webhook. " +
-      "Cancelling it again answers the same.",
+      "A repetition returns the same response.",
     params: { id: TASK_ID_PARAM },
     answerExamples: CANCEL_EXAMPLES,
     codes: [40401, 40403, 40902, 50700],
@@ -277,10 +277,10 @@ export function taskCancelMany(deps: OperationDeps): Operation {
     id: "cancelTasks",
     summary: "Cancel many tasks",
     description:
-      "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them when it is empty. " +
-      "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
-      "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
-      "beginning too: what is cancelled is not counted again.",
+      "Cancels the account's queued and running tasks that match the filter; an empty filter matches all. " +
+      "It starts with the newest task, and skips tasks that are posted meanwhile. A request cancels a bounded number: repeat it " +
+      "with `next_cursor` until that is null, and add up the counts. A repetition is safe at any point, also from the " +
+      "beginning: cancelled tasks are not counted again.",
     codes: [50700],
     examples: {
       tag: { tag: "holiday", state: "queued" },

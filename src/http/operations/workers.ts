@@ -171,7 +171,7 @@ export function workerFail({ desk, limits, parser }: OperationDeps): Operation {
       "`detail` says so.",
     codes: [50700],
     examples: {
-      one: { tasks: [{ ...EXAMPLE_LEASE, message: "a.mp4 is no video." }] },
+      one: { tasks: [{ ...EXAMPLE_LEASE, message: "a.mp4 is not a video." }] },
       final: {
         tasks: [{ ...EXAMPLE_LEASE, message: "No.", detail: { exit_code: 1 }, retry: false }],
       },

@@ -174,7 +174,7 @@ export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
 
 const ids = new IdGenerator();
 
-const NO_REQUEST = "This is not an HTTP/1.1 request that can be read.";
+const NO_REQUEST = "This is not a valid HTTP/1.1 request.";
 const GARBAGE: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: "The request's headers are too large.",
   ERR_HTTP_REQUEST_TIMEOUT: "The request took too long to arrive.",

@@ -71,26 +71,26 @@ interface ListenFault {
 }
 
 const NOT_PERMITTED: ListenFault = {
-  reason: "this user may not use the port",
+  reason: "this user may not use this port",
   remedy: (port) =>
     port > 0 && port < 1024
-      ? "choose one from 1024 on with --port, or give the program CAP_NET_BIND_SERVICE"
+      ? "choose a port from 1024 on with --port, or give the program CAP_NET_BIND_SERVICE"
       : "choose another with --port",
 };
 
 const NO_ADDRESS: ListenFault = {
   reason: "the name has no address",
-  remedy: () => "write an address with --host, such as 127.0.0.1",
+  remedy: () => "give an address with --host, such as 127.0.0.1",
 };
 
 const FAULTS: Readonly<Record<string, ListenFault>> = {
   EADDRINUSE: {
-    reason: "another program listens there",
+    reason: "another program uses this port",
     remedy: () => "stop it, or choose another port with --port; 0 picks a free one",
   },
   EADDRNOTAVAIL: {
-    reason: "that is no address of this machine",
-    remedy: () => "choose one of its own with --host",
+    reason: "this machine does not have that address",
+    remedy: () => "choose an address of this machine with --host",
   },
   EACCES: NOT_PERMITTED,
   EPERM: NOT_PERMITTED,
