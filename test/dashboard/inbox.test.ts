@@ -17,7 +17,7 @@ test("a normal daemon has neither inbox nor clock, and loads no script for them"
   page.on("request", (request) => requested.push(new URL(request.url()).pathname));
   await signInAsOperator(page, daemon);
   await page.goto(`${daemon.url}/dashboard/inbox`);
-  await page.getByRole("heading", { name: "There is nothing at this address." }).waitFor();
+  await page.getByRole("heading", { name: "No page exists at this address." }).waitFor();
 
   assert.equal(await page.getByRole("link", { name: "Inbox" }).count(), 0);
   assert.equal(await page.getByRole("region", { name: "Clock" }).count(), 0);

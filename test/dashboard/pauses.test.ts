@@ -216,7 +216,7 @@ async function loadsForOperators(t: TestContext, daemon: TestDaemon): Promise<vo
     // An operator's script has this screen.
     await page.goto("/dashboard/system");
     await page
-      .getByText(isOperator ? "Up for" : "There is nothing at this address.")
+      .getByText(isOperator ? "Up for" : "No page exists at this address.")
       .first()
       .waitFor();
     const ofOperator = scripts.filter((path) => path.includes("/screens-"));
@@ -230,7 +230,7 @@ async function canBeMissing(t: TestContext, daemon: TestDaemon): Promise<void> {
   await signInAsOperator(page, daemon);
   await goTo(page, "Tasks");
   await page.getByRole("link", { name: "Nodes", exact: true }).click();
-  await page.getByRole("alert").filter({ hasText: "Load the page again." }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "Reload the page." }).waitFor();
   await page.unroute("**/assets/screens-*");
   await page.getByRole("button", { name: "Try again" }).click();
   await page.getByText("answers you").waitFor();

@@ -42,18 +42,18 @@ const FULL = (taskId: string): Screens => ({
 const EMPTY: Screens = {
   overview: ["", "No task yet"],
   tasks: ["tasks", "No task has been posted yet."],
-  task: ["tasks/none", "There is no task with this id."],
+  task: ["tasks/none", "No task has this id."],
   hosts: ["hosts", "Nothing was delivered in that time."],
   keys: ["keys?account=tester", "1 of 20 active"],
   "keys-of-all": ["keys", "Keys and secret belong to an account."],
   accounts: ["accounts?q=nobody", "No login contains"],
   access: ["access", "No request waits for a decision."],
   pauses: ["pauses", "Nothing is paused."],
-  runners: ["runners", "There is no worker, and no type needs one."],
+  runners: ["runners", "No worker exists, and no type needs one."],
   nodes: ["nodes", "answers you"],
   audit: ["audit?action=task.erased", "No matching entries in this period."],
   system: ["system", "Up for"],
-  nowhere: ["nowhere", "There is nothing at this address."],
+  nowhere: ["nowhere", "No page exists at this address."],
 };
 
 // The screen, the buttons to click, and the name of the opened dialog.

@@ -137,7 +137,7 @@ async function hidesOperatorScreens(t: TestContext, daemon: TestDaemon): Promise
   assert.equal(links, 4);
   for (const path of ["accounts", "system"]) {
     await page.goto(`/dashboard/${path}`);
-    await page.getByText("There is nothing at this address.").waitFor();
+    await page.getByText("No page exists at this address.").waitFor();
   }
 }
 

@@ -161,7 +161,7 @@ function readAnswer(word: string): WrittenAnswer {
   if (status !== undefined) return Number(status);
   if (word === "hang" || word === "reset") return word;
   throw new Error(
-    `“${word}” is no answer: write a status such as 503, hang, reset, or 503 after 300 (milliseconds).`,
+    `“${word}” is not a response: write a status such as 503, hang, reset, or 503 after 300 (milliseconds).`,
   );
 }
 
@@ -187,7 +187,7 @@ export function inboxChoice(kind: string): NonNullable<Field["adapt"]> {
       }),
       tools: (
         <Segments
-          label={`Where the ${kind.toLowerCase()} goes`}
+          label={`Target of the ${kind.toLowerCase()} goes`}
           options={KINDS}
           value={isInbox ? "inbox" : "url"}
           choose={(chosen) => change(chosen === "inbox" ? base + STANDARD_BOX : "")}

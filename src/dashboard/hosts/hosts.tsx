@@ -128,7 +128,7 @@ const COLUMNS: readonly Column<HostOverview>[] = [
   { name: "Attempts", isNumber: true, cell: ({ attempts }) => <Count count={attempts} /> },
   {
     name: "Success",
-    title: "Attempts that were answered with 2xx",
+    title: "Attempts with a 2xx response",
     isNumber: true,
     cell: ({ success }) => <span class={successClass(success)}>{percentText(success)}</span>,
   },

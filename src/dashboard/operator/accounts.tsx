@@ -62,7 +62,7 @@ export function AccountsScreen() {
 
 function NoAccount() {
   return (
-    <Empty title="There is no account yet.">
+    <Empty title="No account exists yet.">
       <p>
         Make one: it gets a login, a first key and a webhook secret. On the daemon’s machine{" "}
         <code>postbackd admin account create LOGIN</code> does the same.

@@ -57,7 +57,7 @@ const ALIVE: readonly Column<NodeOverview>[] = [
   ...WHO,
   {
     name: "Runs",
-    title: "Tasks that it runs itself; those of workers belong to no node",
+    title: "Tasks that the node runs itself, without the tasks of workers",
     cell: ({ running }) => runsText(running),
   },
   {

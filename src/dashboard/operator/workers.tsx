@@ -76,7 +76,7 @@ function workerKey({ name, created_at: at }: WorkerOverview): string {
 function NoWorkers({ type }: { readonly type: string | null }) {
   if (type === null) {
     return (
-      <Empty title="There is no worker, and no type needs one.">
+      <Empty title="No worker exists, and no type needs one.">
         <p>
           A worker is a process of your own, on any machine, that claims tasks over HTTP. To have
           one, give a type <code>runner = "worker"</code> in <code>postbackd.toml</code>.
@@ -85,7 +85,7 @@ function NoWorkers({ type }: { readonly type: string | null }) {
     );
   }
   return (
-    <Empty title="There is no worker yet.">
+    <Empty title="No worker exists yet.">
       <p>Make a token on the daemon’s machine, then start the worker with it on any machine:</p>
       <Command text={tokenCommand(type)} />
       <Command text={workerCommand(type)} />
@@ -170,7 +170,7 @@ const TYPE_COLUMNS: readonly Column<RunnerType>[] = [
   },
   {
     name: "Running",
-    title: "Running tasks, and how many may run at once",
+    title: "Running tasks and their limit",
     isNumber: true,
     cell: ({ name, running, concurrency }) => (
       <>

@@ -135,7 +135,7 @@ async function post({ text, account }: TaskPost, idempotencyKey: string) {
   const body = new JsonText(text);
   const envelope = await call("POST /v1/tasks/task_post", { body, account, idempotencyKey });
   const [task] = envelope.tasks;
-  if (task === undefined) throw new Error("The daemon answered without the task.");
+  if (task === undefined) throw new Error("The response of the daemon does not have the task.");
   return task;
 }
 

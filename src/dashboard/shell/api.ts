@@ -146,7 +146,7 @@ async function send(
     return response;
   } catch (error) {
     if (abort?.aborted === true) throw error;
-    throw new ApiError("The daemon does not answer. It may be restarting.", { status: 0 });
+    throw new ApiError("The daemon does not respond. It may be restarting.", { status: 0 });
   }
 }
 
@@ -172,7 +172,7 @@ function parse(text: string, status: number): object {
   } catch {
     // A proxy in between answers in another form: only the status is known.
   }
-  return { status_message: `The answer was not JSON (HTTP ${status}).` };
+  return { status_message: `The response was not JSON (HTTP ${status}).` };
 }
 
 interface ErrorEnvelope {

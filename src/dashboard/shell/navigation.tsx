@@ -165,7 +165,7 @@ export function Mark() {
 
 export function NotFoundScreen() {
   return (
-    <Empty title="There is nothing at this address." isAlone>
+    <Empty title="No page exists at this address." isAlone>
       <p>
         <a href={hrefOf("/")}>Go to the overview</a>
       </p>

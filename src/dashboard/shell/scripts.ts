@@ -34,6 +34,6 @@ async function loadOperatorScript(): Promise<void> {
   } catch {
     // The daemon does not respond, or another version names this file differently.
     operatorScriptProblem.value =
-      "The operator’s screens could not be loaded: the daemon does not answer, or it is a newer one. Load the page again.";
+      "The operator’s screens could not be loaded: the daemon does not respond, or has a newer version. Reload the page.";
   }
 }

@@ -68,7 +68,7 @@ async function readTimeline(id: string, load: Load): Promise<Timeline | string> 
     return await timelineInZone({ ...load, params: { id } });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.code === 40401) return "There is no task with this id.";
+    if (error.code === 40401) return "No task has this id.";
     if (error.code === 40403) return "This task has been erased: its retention has ended.";
     throw error;
   }

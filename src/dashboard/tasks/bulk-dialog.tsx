@@ -81,7 +81,7 @@ const WORDS: Readonly<Record<BulkMode, BulkWords>> = {
     title: (tasks) => `Send all webhooks of ${tasks} again?`,
     verb: (count) => `Send ${count} again`,
     explained:
-      "All webhooks are sent again with a fresh series of attempts. Receivers get again what they have already. Scheduled attempts become due now.",
+      "All webhooks are sent again with a fresh series of attempts. Receivers get webhooks again that they have already received. Scheduled attempts become due now.",
     leftOut: "without webhooks, or not ended yet.",
   },
   cancel: {

@@ -169,10 +169,9 @@ interface NothingFoundProps {
 /** Why there is nothing, and what to do about it. */
 export function NothingFound({ q, hasMore, isFirst }: NothingFoundProps) {
   const words = searchWords(q);
-  if (words.length === 0)
-    return isFirst ? <NoTasks /> : <Empty title="There are no older tasks." />;
+  if (words.length === 0) return isFirst ? <NoTasks /> : <Empty title="No older task exists." />;
   return (
-    <Empty title={hasMore ? "Nothing found so far." : "No task matches all of these words."}>
+    <Empty title={hasMore ? "Nothing found so far." : "No task matches all words."}>
       <p>{words.length === 1 ? "Remove the word:" : "Try removing a word:"}</p>
       <div class="row">
         {words.map((word, index) => (
