@@ -34,7 +34,7 @@ const list = defineAdminCommand({
     const found = await store.listAccessRequests({ which, limit: REQUESTS_LISTED_MAX + 1 });
     const requests = found.slice(0, REQUESTS_LISTED_MAX).map(requestRecord);
     const hasMore = found.length > REQUESTS_LISTED_MAX;
-    const more = ["", `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`];
+    const more = ["", `More exist; only the oldest ${REQUESTS_LISTED_MAX} are shown.`];
     const rows = requests.map(({ login, message, decision, ...request }) => ({
       ...request,
       name: shortCell(request.name, 20),
@@ -57,19 +57,17 @@ function shortCell(text: string | null, lengthMax: number): string | null {
 }
 
 const approve = defineAdminCommand({
-  description: "Make the requested account, with its first API key and its webhook secret",
+  description: "Create the requested account, with its first API key and its webhook secret",
   example: `${NAME} approve 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6 --login alice`,
   notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
     request_id: word(TEXT, "Id of the request, from 'access list'"),
-    login: required(flag(NEW_LOGIN, "Login of the account to make; must be given")),
+    login: required(flag(NEW_LOGIN, "Login of the new account; required")),
   },
   async run({ request_id: id, login }, parts) {
     const outcome = await approveRequest({ id, login }, parts);
     if (outcome === "exists") {
-      fail(
-        `the login ${login} exists already and the request still waits; approve it with another --login`,
-      );
+      fail(`the login ${login} exists already; approve the request with another --login`);
     }
     if (typeof outcome === "string") return undecidable(outcome);
     const { document, lines } = newAccountAnswer(outcome);
@@ -85,11 +83,8 @@ const deny = defineAdminCommand({
     "requests that were made before the flood ended.",
   args: {
     request_id: optionalWord(TEXT, "Id of the request, from 'access list'; else --all"),
-    all: toggle("Deny every request that waits for a decision"),
-    "older-than": flag(
-      DURATION,
-      "With --all: only requests that were made so long ago, such as 2h",
-    ),
+    all: toggle("Deny all requests that wait for a decision"),
+    "older-than": flag(DURATION, "With --all: only requests older than this, such as 2h"),
     ...YES_ARG,
   },
   plan({ request_id: id, all, "older-than": ageMs, yes }) {
@@ -122,7 +117,7 @@ function undecidable(reason: Undecidable): never {
   fail(
     reason === "unknown"
       ? `no access request has this id; '${NAME} list' shows the ids`
-      : `this access request was decided already; '${NAME} list --all' shows how`,
+      : `this access request is already decided; '${NAME} list --all' shows how`,
   );
 }
 

@@ -54,7 +54,7 @@ const create = defineAdminCommand({
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
   async run({ login }, parts) {
-    const another = `'postbackd admin key create ${login}' makes another key for it`;
+    const another = `'postbackd admin key create ${login}' creates another key for it`;
     const minted = await createAccount(login, parts);
     return newAccountAnswer(minted ?? fail(`the login ${login} exists already; ${another}`));
   },
@@ -86,9 +86,9 @@ const list = defineAdminCommand({
 });
 
 const disable = defineAdminCommand({
-  description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
+  description: "Refuse an account's requests, and suspend its tasks and webhooks",
   example: `${NAME} disable alice`,
-  notes: "Running tasks are stopped, and queued as if they had not been started.",
+  notes: "Running tasks are stopped and queued again; the stopped run does not count.",
   args: LOGIN_ARG,
   async run({ login }, parts) {
     await disableAccount(login, parts);
@@ -105,7 +105,7 @@ const disable = defineAdminCommand({
 });
 
 const enable = defineAdminCommand({
-  description: "Accept an account's requests again, and resume its held work",
+  description: "Accept an account's requests again, and resume its tasks and webhooks",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
   async run({ login }, parts) {
@@ -128,7 +128,7 @@ const erase = defineAdminCommand({
     "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and its access request. The\n" +
     "numbers of all accounts together keep what it did. Safe to repeat after an interruption. Backups are not\n" +
     "changed. On a server it first waits for current writes of all daemons, for at most 10 seconds.",
-  args: { ...LOGIN_ARG, yes: toggle("Erase it without asking; needed without a terminal") },
+  args: { ...LOGIN_ARG, yes: toggle("Erase without a question; required without a terminal") },
   async run({ login, yes }, { store, config, audit }) {
     const account = await accountNamed(login, store);
     if (account.disabledAt === null) isEnabled(login);
@@ -136,7 +136,7 @@ const erase = defineAdminCommand({
     const { completed, failed, cancelled, bytes } = counts;
     const total = openTasksOf(counts) + completed + failed + cancelled;
     const loss = `this erases the account ${login} with ${countText(total, "task")} permanently`;
-    if (!yes && !canAsk()) fail(`${loss}; say --yes to do it`);
+    if (!yes && !canAsk()) fail(`${loss}; confirm with --yes`);
     await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
     let erased = 0;
     await bySteps(
@@ -216,7 +216,7 @@ const exportCommand = defineAdminCommand({
     "account first.",
   args: {
     ...LOGIN_ARG,
-    output: flag(textOf("FILE"), "File to make, for this user only; stdout unless given"),
+    output: flag(textOf("FILE"), "Output file, readable by this user only; stdout unless given"),
   },
   async run({ login, output: file }, { store, actsAs, audit }) {
     const account = await accountNamed(login, store);
@@ -272,8 +272,8 @@ function openNew(path: string, actsAs: string | null): number {
       actsAs === null ? "" : `; ${actsAs} would write it, not root: use '> FILE' in its place`;
     const reason =
       codeOf(error) === "EEXIST"
-        ? "is there already: name another file"
-        : `cannot be made: ${messageOf(error)}${hint}`;
+        ? "exists already: name another file"
+        : `cannot be created: ${messageOf(error)}${hint}`;
     return fail(`${path} ${reason}`, error);
   }
 }
@@ -289,7 +289,7 @@ async function writeLines(lines: AsyncIterable<string>, to: NodeJS.WritableStrea
   } catch (error) {
     // Errors of writing have a code: a full disk, a closed pipe, a signal.
     if (codeOf(error) === undefined) throw error;
-    fail(`the export was broken off: ${messageOf(error)}`, error);
+    fail(`the export was interrupted: ${messageOf(error)}`, error);
   } finally {
     for (const signal of SIGNALS) process.off(signal, abort);
   }
@@ -298,7 +298,7 @@ async function writeLines(lines: AsyncIterable<string>, to: NodeJS.WritableStrea
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 export const accountCommand = defineCommand({
-  description: "Make, list, limit, disable, enable, export and erase accounts",
+  description: "Create, list, limit, disable, enable, export and erase accounts",
   example: `${NAME} create alice`,
   subCommands: { ...{ create, list, limit, disable, enable, export: exportCommand, erase } },
 });

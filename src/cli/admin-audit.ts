@@ -20,7 +20,7 @@ export const auditCommand = defineAdminCommand({
     since: flag(TIME, "Since: RFC 3339, or how long ago (2h, 1d)"),
     // The list of all actions would make the help too wide. The error for a wrong one has it.
     action: flag({ ...AUDIT_ACTION, hint: "ACTION" }, "Only this action, e.g. key.created"),
-    account: flag(LOGIN, "Only what this account did, or was done to it and its keys"),
+    account: flag(LOGIN, "Only actions of this account, or on the account and its keys"),
     ...PAGE_ARGS,
   },
   async run({ account: login, limit, ...given }, { store }) {

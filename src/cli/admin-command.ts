@@ -72,7 +72,7 @@ function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Arg
 const LISTED_MAX = 1000;
 export const LISTED = 50;
 export const LIMIT_ARG = {
-  limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
+  limit: flag(integerBetween(1, LISTED_MAX), `Maximum number of lines; ${LISTED} unless given`),
 };
 /** The flags of a list that goes on at a cursor. */
 export const PAGE_ARGS = {
@@ -86,7 +86,7 @@ export const PAGE_ARGS = {
 /** The end of a list, as text and in its document; null if there are no more rows. */
 export function pageEnd(next: number | null) {
   return {
-    more: next === null ? [] : ["", `There are more; --before ${next} goes on with them.`],
+    more: next === null ? [] : ["", `More exist; --before ${next} goes on with them.`],
     nextCursor: { next_cursor: next === null ? null : String(next) },
   };
 }
@@ -126,7 +126,7 @@ async function doWithStore(
     return {
       ...done,
       document: { ...done.document, database_created: config.database },
-      lines: [...done.lines, "", `There was no database: made ${config.database}.`],
+      lines: [...done.lines, "", `Created the database ${config.database}.`],
     };
   } finally {
     await store.close();
@@ -141,10 +141,10 @@ export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 export const FILTER_ARGS = {
   ...KIND_ARG,
   host: flag(HOST, "Host of the webhook's URL"),
-  state: flags(oneOf(DELIVERY_STATES), "Its state; may be repeated"),
+  state: flags(oneOf(DELIVERY_STATES), "State; may be repeated"),
   outcome: flag(oneOf(ATTEMPT_OUTCOMES), "How its last attempt ended"),
   since: flag(TIME, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
-  until: flag(TIME, "Ended before: in the same forms"),
+  until: flag(TIME, "Ended before: RFC 3339, or how long ago"),
   account: flag(LOGIN, "Account that posted the task"),
 };
 
@@ -153,7 +153,7 @@ export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
   const { account: login, kind, host, state: states, outcome, since, until } = given;
   if (since !== null && until !== null && since >= until) {
     throw new UsageError(
-      `--since (${timeText(since)}) has to lie before --until (${timeText(until)})`,
+      `--since (${timeText(since)}) must be before --until (${timeText(until)})`,
     );
   }
   const each = states === null ? null : [...new Set(states)];
@@ -166,7 +166,9 @@ export async function checkAccount(store: Store, { login }: DeliveryFilter): Pro
 
 /** Fails for a task id that is unknown or malformed. It does not repeat the given text, which may be anything. */
 export function noTask(): never {
-  fail("no task has this id; tasks are erased when they ended retention_days ago");
+  fail(
+    "no task has this id: check it, and the database (--db). Tasks are erased retention_days after their end, and a restored backup lacks later tasks",
+  );
 }
 
 export async function taskNamed(

@@ -57,11 +57,11 @@ import { commandUser } from "./user.ts";
 const NAME = "postbackd admin delivery";
 
 const list = defineAdminCommand({
-  description: "List the webhooks of finished tasks, those tried last first",
+  description: "List the webhooks of finished tasks, last attempt first",
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
     "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and what happened.",
-  args: { ...FILTER_ARGS, task: flag(TASK_ID, "Task that it belongs to"), ...PAGE_ARGS },
+  args: { ...FILTER_ARGS, task: flag(TASK_ID, "Task of the webhook"), ...PAGE_ARGS },
   plan({ task: taskId, limit, before, ...filter }) {
     const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
     return async ({ store }) => {
@@ -83,7 +83,7 @@ const COLUMNS = [
   ...(["number", "outcome", "http_status", "error", "next_attempt_at"] as const),
 ];
 const NO_DELIVERY =
-  "No delivery passes the filter. There is one for each webhook of a task that has finished.";
+  "No delivery matches the filter. A task has deliveries once it has finished; a task that task_post refused has no delivery ('admin task list --state failed' lists it).";
 
 const reader = COMMAND_LINE_READER;
 
@@ -91,7 +91,7 @@ const reader = COMMAND_LINE_READER;
 const MESSAGE_LENGTH_MAX = 16_384;
 
 const show = defineAdminCommand({
-  description: "Show why a task's callback did not arrive, and what was sent and signed",
+  description: "Show why a task's webhook did not arrive, and what was sent and signed",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
     "Signatures are computed with the account's present secrets: attempts from before 'secret rotate' or\n" +
@@ -100,10 +100,10 @@ const show = defineAdminCommand({
   args: {
     task_id: word(TEXT, "Id of the task"),
     ...KIND_ARG,
-    message: toggle("Print the signed bytes and nothing else, without a line end"),
+    message: toggle("Print only the signed bytes, without a line break"),
   },
   plan({ task_id: id, kind, message }, { json }) {
-    if (message && json) throw new UsageError("--message and --json exclude each other");
+    if (message && json) throw new UsageError("--message and --json cannot be combined");
     return async ({ store }) => {
       const found = await taskNamed(id, store);
       const pauses = await store.listDeliveryPauses();
@@ -139,7 +139,7 @@ function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answ
   const [delivery, other] = wanted;
   if (delivery === undefined) return fail(printable(`no message: ${none}`));
   if (other !== undefined) {
-    fail("the task has two webhooks; say which with --kind postback or --kind pingback");
+    fail("the task has two webhooks; choose one with --kind postback or --kind pingback");
   }
   const { url, kind } = delivery;
   return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
@@ -153,7 +153,7 @@ function shownLines(
   const { delivery, explanation, attempts, steps } = shown;
   const { kind, state } = delivery;
   const mayResend = state === "given_up" || state === "refused";
-  const resend = `When it is fixed: postbackd admin delivery redeliver ${task.id} --kind ${kind}`;
+  const resend = `After the fix, send it again: postbackd admin delivery redeliver ${task.id} --kind ${kind}`;
   return [
     ...(index === 0 ? [] : [""]),
     `${explanation}.`,
@@ -237,9 +237,9 @@ const pause = defineAdminCommand({
 });
 
 const resume = defineAdminCommand({
-  description: "End a pause: what waits is sent",
+  description: "End a pause, and send the webhooks that wait",
   example: `${NAME} resume --host hooks.example.com`,
-  notes: "It ends the pause with the same --host and --account; others stay.",
+  notes: "It ends the pause with exactly this --host and --account. Other pauses stay.",
   args: SCOPE_ARGS,
   async run({ host, account: login }, parts) {
     const what = scopeText({ login, host });
@@ -256,7 +256,7 @@ const resume = defineAdminCommand({
 });
 
 const paused = defineAdminCommand({
-  description: "List what is paused, since when and why, and how much waits",
+  description: "List the pauses with their reasons and the number of waiting webhooks",
   example: `${NAME} paused --json`,
   args: {},
   async run(_given, parts) {
@@ -289,7 +289,7 @@ const PAUSE_COLUMNS: Columns<PauseShown> = {
 };
 
 export const deliveryCommand = defineCommand({
-  description: "Show what happened to webhooks, send them again, and pause them",
+  description: "Show, resend and pause webhooks",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
     list,

@@ -24,18 +24,18 @@ const NAME = "postbackd admin key";
 const SECRET_NAME = "postbackd admin secret";
 
 const create = defineAdminCommand({
-  description: "Make another API key for an account",
+  description: "Create another API key for an account",
   example: `${NAME} create alice --label ci`,
   notes: `An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
   args: {
     ...LOGIN_ARG,
-    label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
+    label: flag(KEY_LABEL, `Purpose of the key; at most ${KEY_LABEL_MAX} characters`),
   },
   async run({ login, label }, parts) {
     const key = await createKey({ login, label }, parts);
     if (key === "no account") return noAccount(login);
     if (key === "limit reached") {
-      const most = `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be`;
+      const most = `account ${login} has ${ACTIVE_KEYS_MAX} active keys, which is the limit`;
       return fail(`${most}; revoke one first, with '${NAME} revoke KEY_ID'`);
     }
     const lines = newSecretLines({ login, key: key.key, key_id: key.key_id }, "key");
@@ -54,7 +54,7 @@ const list = defineAdminCommand({
 });
 
 const revoke = defineAdminCommand({
-  description: "Refuse a key from the next request on, permanently",
+  description: "Revoke a key, permanently; the next request with it is refused",
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
   async run({ key_id: keyId }, parts) {
@@ -70,7 +70,7 @@ const revoke = defineAdminCommand({
 });
 
 export const keyCommand = defineCommand({
-  description: "Make, list and revoke API keys",
+  description: "Create, list and revoke API keys",
   example: `${NAME} create alice --label ci`,
   subCommands: { create, list, revoke },
 });
@@ -83,7 +83,7 @@ const show = defineAdminCommand({
 });
 
 const rotate = defineAdminCommand({
-  description: "Start to replace an account's webhook secret",
+  description: "Begin to replace an account's webhook secret",
   example: `${SECRET_NAME} rotate alice`,
   notes:
     "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
@@ -93,7 +93,7 @@ const rotate = defineAdminCommand({
     const finishing = `'${SECRET_NAME} finish ${login}'`;
     if ((await rotateSecret(login, parts)) === "already rotating") {
       fail(
-        `the secret of ${login} is rotating already; finish that rotation first, with ${finishing}`,
+        `the secret of ${login} is already rotating; finish that rotation first, with ${finishing}`,
       );
     }
     const give =
@@ -105,7 +105,7 @@ const rotate = defineAdminCommand({
 const finish = defineAdminCommand({
   description: "Sign with an account's next webhook secret only",
   example: `${SECRET_NAME} finish alice`,
-  notes: "The old secret is erased. Do this once every receiver has the next one.",
+  notes: "The old secret is erased. Do this when every receiver has the next secret.",
   args: LOGIN_ARG,
   async run({ login }, parts) {
     if ((await finishRotation(login, parts)) === "not rotating") {

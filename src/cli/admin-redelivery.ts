@@ -48,7 +48,7 @@ const HOSTS_LISTED_MAX = 50;
 const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
 export const redeliverCommand = defineAdminCommand({
-  description: "Send the webhooks of a task again, or all webhooks that pass a filter",
+  description: "Send the webhooks of a task again, or all webhooks that match a filter",
   example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
   notes:
     "A filter without --state and --outcome selects deliveries that were given up or refused, not delivered\n" +
@@ -59,9 +59,9 @@ export const redeliverCommand = defineAdminCommand({
     task_id: optionalWord(TEXT, "Id of a task; else give a filter"),
     ...FILTER_ARGS,
     state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
-    rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
-    "dry-run": toggle("Say how many there are, and send nothing"),
-    wait: toggle("Wait until all are started; exit code 1 if the order is cancelled"),
+    rate: flag(RATE, `Webhooks per second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
+    "dry-run": toggle("Only count the webhooks"),
+    wait: toggle("Wait until all webhooks have started; exit code 1 if the order is cancelled"),
   },
   plan({ task_id: taskId, rate, "dry-run": isDry, wait: mustWait, ...filter }) {
     const meant = meantBy(taskId, filter);
@@ -80,7 +80,7 @@ export const redeliverCommand = defineAdminCommand({
         return mustWait ? endedAnswer(placed, count, parts) : placedAnswer(placed, count);
       }
       if (found !== null) nothingOf(found, { kind: meant.kind, now });
-      return answer(none, "No delivery that has ended passes the filter; nothing is sent again.");
+      return answer(none, "No ended delivery matches the filter; nothing is sent again.");
     };
   },
 });
@@ -88,23 +88,23 @@ export const redeliverCommand = defineAdminCommand({
 export const ordersCommand = defineAdminCommand({
   description: "List the orders to send webhooks again, newest first, with their progress",
   example: `${NAME} orders --json`,
-  notes: "Orders are worked off side by side, each at its own rate, while the daemon runs.",
+  notes: "The daemon processes orders concurrently, each at its own rate.",
   args: {},
   async run(_given, { store }) {
     const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
     const orders = found.slice(0, ORDERS_LISTED_MAX);
     const hasMore = found.length > orders.length;
     const rows = orders.map((each) => ({ ...orderRecord(each), filter: filterText(each.filter) }));
-    const more = ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`];
+    const more = ["", `More exist; only the newest ${ORDERS_LISTED_MAX} are shown.`];
     const document = { orders: orders.map(orderRecord), has_more: hasMore };
     return listAnswer(document, rows, { none: NO_ORDER, end: hasMore ? more : [] });
   },
 });
 
 export const cancelCommand = defineAdminCommand({
-  description: "End an order to send webhooks again",
+  description: "Cancel an order to send webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  notes: "Deliveries that it has begun go on.",
+  notes: "Deliveries that it has started continue.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
   async run({ order_id: id }, { store, now }) {
     const order =
@@ -122,7 +122,7 @@ function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): Deli
   if (taskId === null && Object.values(filter).every((value) => value === null)) {
     throw new UsageError(
       "give the id of a task or a filter, such as --host HOST, --since 2h or --account LOGIN; " +
-        "--state given_up is all that was given up",
+        "--state given_up selects all that were given up",
     );
   }
   const open = given.states?.find((state) => !ENDED.includes(state));

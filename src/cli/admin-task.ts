@@ -47,12 +47,12 @@ const list = defineAdminCommand({
     });
     const end = hasMore ? ["", "There may be more: --limit takes up to 1000."] : [];
     const document = { tasks: records, has_more: hasMore };
-    return listAnswer(document, rows, { none: "No task passes.", end });
+    return listAnswer(document, rows, { none: "No task matches.", end });
   },
 });
 
 const show = defineAdminCommand({
-  description: "Show the state of a task, and the fate of its webhooks",
+  description: "Show the state of a task and of its webhooks",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
     "It shows no input, no result, and no path of a URL; 'admin delivery show' shows all of its webhooks.",
@@ -68,15 +68,15 @@ const show = defineAdminCommand({
 });
 
 const BULK_ARGS = {
-  account: flag(LOGIN, "Account whose tasks are meant"),
+  account: flag(LOGIN, "Account of the tasks"),
   type: flag(textOf("NAME"), "Only tasks of this type"),
   tag: flag(TAG, "Only tasks with this tag"),
-  running: toggle("Also running tasks, not only waiting ones"),
-  "dry-run": toggle("Say how many there are, and cancel none"),
+  running: toggle("Cancel running tasks too"),
+  "dry-run": toggle("Only count the tasks"),
 };
 
 const cancel = defineAdminCommand({
-  description: "Cancel a task, or all tasks of an account that wait and pass a filter",
+  description: "Cancel a task, or the waiting tasks of an account that match a filter",
   example: `${NAME} cancel --account alice --type thumbnail --dry-run`,
   notes:
     "A cancelled task never runs and sends nothing. The worker of a running task is notified at its next heartbeat;\n" +
@@ -104,7 +104,7 @@ const erase = defineAdminCommand({
     "is under way may still arrive.",
   args: {
     task_id: word(TEXT, "Id of the task"),
-    "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
+    "with-webhooks": toggle("Erase the task even if a webhook is still to be sent"),
     ...YES_ARG,
   },
   async run({ task_id: id, "with-webhooks": hasWebhooks, yes }, { store, config }) {
@@ -155,7 +155,7 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
   const { account: login, type, tag, running: hasRunning, "dry-run": isDry } = given;
   if (login === null) {
     throw new UsageError(
-      "give the id of a task, or --account LOGIN for all of an account that wait",
+      "give the id of a task, or --account LOGIN for all waiting tasks of an account",
     );
   }
   return async ({ store, config }) => {

@@ -22,9 +22,7 @@ const create = defineAdminCommand({
     "only of its types.",
   args: {
     ...NAME_ARG,
-    type: required(
-      flags(TYPE_NAME, "Type whose tasks it may claim; at least one, may be repeated"),
-    ),
+    type: required(flags(TYPE_NAME, "Type that the worker may claim; required, may be repeated")),
   },
   mayCreate: true,
   async run({ name, type }, { config, ...context }) {
@@ -51,9 +49,9 @@ const list = defineAdminCommand({
 });
 
 const revoke = defineAdminCommand({
-  description: "Refuse a worker's token from the next request on, permanently",
+  description: "Revoke a worker's token, permanently; the next request with it is refused",
   example: `${NAME} revoke resizer-1`,
-  notes: "Its tasks return to the queue when their leases expire. A new worker may have the name.",
+  notes: "Its tasks return to the queue when their leases expire. The name can be used again.",
   args: NAME_ARG,
   async run({ name }, parts) {
     const worker = workerDocument(
@@ -66,7 +64,7 @@ const revoke = defineAdminCommand({
 });
 
 export const workerCommand = defineCommand({
-  description: "Make, list and revoke the tokens of external workers",
+  description: "Create, list and revoke the tokens of external workers",
   example: `${NAME} create resizer-1 --type resize`,
   subCommands: { create, list, revoke },
 });
@@ -92,7 +90,7 @@ const listNodes = defineAdminCommand({
   description: "List the daemons that share a database, newest first",
   example: "postbackd admin node list",
   notes:
-    "The list includes daemons that ended within the last day. Reports of nodes are some seconds old.",
+    "The list includes daemons that ended within the last day. What a node reports can be a few seconds old.",
   args: {},
   async run(_given, { store, config }) {
     if (config.server === null) {

@@ -22,14 +22,14 @@ import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
 import { actAsOwner, commandUser, isAllowed } from "./user.ts";
 
 const create = defineCommand({
-  description: "Copy the database to a file, also while a daemon serves it",
+  description: "Copy the database to a file, even while a daemon serves it",
   example: "postbackd backup create /var/lib/postbackd/copy.db",
   notes:
-    "The copy holds everything as it was at one moment. It is checked, and on disk, before it gets its name; beside\n" +
-    "it FILE.json says what is in it. It holds webhook secrets: every reader of it can sign as you do. A command of root\n" +
-    "acts as the user whose the database is: FILE lies where that user may write.",
+    "The backup has the state of one moment. postbackd checks it, then renames it to FILE, and writes its facts to\n" +
+    "FILE.json. It contains the webhook secrets: keep it private. If root runs this, the owner of the database writes\n" +
+    "FILE, so choose a folder where the owner may write.",
   args: {
-    file: word(PATH, "File to be made"),
+    file: word(PATH, "File to create"),
     replace: toggle("Overwrite FILE after the backup is verified"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
@@ -59,17 +59,17 @@ const create = defineCommand({
     });
     const { sha256 } = document;
     const shown = { file, ...factsDocument(document), sha256 };
-    return answer(shown, `Made ${file}: ${factsText(document)}.`, `SHA-256 ${sha256}`);
+    return answer(shown, `Created ${file}: ${factsText(document)}.`, `SHA-256 ${sha256}`);
   },
 });
 
 const check = defineCommand({
-  description: "Check whether a copy is complete, without starting it",
+  description: "Check whether a backup is complete, without starting it",
   example: "postbackd backup check /var/lib/postbackd/copy.db",
   notes:
-    "Reads all of it, and compares it with FILE.json where that is there. Writes nothing beside it. Ends with 1 when\n" +
-    "a daemon could not be started with it.",
-  args: { file: word(PATH, "The copy"), ...JSON_ARG },
+    "Reads the entire backup, and compares it with FILE.json if that exists. Writes nothing. Exits with 1 if a daemon\n" +
+    "could not start with the backup.",
+  args: { file: word(PATH, "The backup"), ...JSON_ARG },
   async run(given) {
     const file = resolve(given.file);
     const { giveWay, judgeCopy } = await import("../ops/backup.ts");
@@ -82,17 +82,20 @@ const check = defineCommand({
 const DELIVERIES = ["pause", "resume"] as const satisfies readonly RestoredDeliveries[];
 
 const restore = defineCommand({
-  description: "Put a copy in the place of the database, which no daemon may serve",
+  description: "Replace the database with a backup; stop the daemon first",
   example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries pause",
   notes:
-    "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
-    "Work after the backup is repeated: tasks that ran since run again, webhooks that were sent since are\n" +
-    "sent again. With --deliveries pause none goes out until 'postbackd admin delivery resume'; with resume they go\n" +
-    "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again. A command of\n" +
-    "root acts as the user whose the database is, who must be able to read the copy.",
+    "postbackd checks FILE first, and does not change it. The old database stays under a name with the time. Work\n" +
+    "since the backup is repeated: tasks run again, and webhooks are sent again. With --deliveries pause no webhook\n" +
+    "is sent until 'postbackd admin delivery resume'; with resume they are sent at the start. Keys that were revoked\n" +
+    "since the backup are valid again. Tasks that were posted since are lost. If root runs this, the owner of the\n" +
+    "database must be able to read FILE.",
   args: {
-    file: word(PATH, "The copy"),
-    deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: paused until resumed, or sent"),
+    file: word(PATH, "The backup"),
+    deliveries: flag(
+      oneOf(DELIVERIES),
+      "Waiting webhooks of the backup: pause until resumed, or send",
+    ),
     ...YES_ARG,
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
@@ -101,8 +104,8 @@ const restore = defineCommand({
     const { deliveries } = given;
     if (deliveries === null && !canAsk()) {
       throw new UsageError(
-        "--deliveries is missing: pause keeps the webhooks that wait in the copy until 'postbackd admin delivery resume', " +
-          "resume sends them at the start",
+        "--deliveries is missing: pause keeps the waiting webhooks of the backup until 'postbackd admin delivery resume', " +
+          "resume sends them at the start of the daemon",
       );
     }
     const config = loadOfflineConfig(given);
@@ -113,9 +116,9 @@ const restore = defineCommand({
     const actsAs = actAsOwner(database, config);
     if (actsAs !== null && isThere && !isAllowed("read", copy)) {
       const folder = dirname(config.database);
-      const what = `${actsAs} reads the copy, not root, and may not read ${copy}`;
+      const what = `${actsAs} reads the backup instead of root, and may not read ${copy}`;
       const remedy = `install -m 0600 -o ${process.geteuid?.()} ${copy}* ${folder}`;
-      fail(`${what}; give it to them with its .json, and name that: ${remedy}`);
+      fail(`${what}; give that user a copy and its .json, and name that: ${remedy}`);
     }
     const restored = await orFail((tell) =>
       database.restore({
@@ -124,7 +127,7 @@ const restore = defineCommand({
         async decide(sound) {
           await confirmReplacement(given, { copy: sound, database: config.database });
           if (deliveries !== null) return deliveries;
-          const question = `${waitingText(sound.openDeliveries)} in the copy. Pause or send them?`;
+          const question = `${waitingText(sound.openDeliveries)} in the backup. Pause or send them?`;
           return ask(
             `${question} [${DELIVERIES.join("/")}]`,
             (answer) => DELIVERIES.find((each) => each === answer) ?? null,
@@ -139,7 +142,7 @@ const restore = defineCommand({
 });
 
 export const backupCommand = defineCommand({
-  description: "Make, check and restore copies of a database file",
+  description: "Create, check and restore backups of a SQLite database",
   example: "postbackd backup create /var/lib/postbackd/copy.db",
   subCommands: { create, check, restore },
 });
@@ -160,12 +163,12 @@ async function confirmReplacement(
   const old = statSync(database, { throwIfNoEntry: false });
   if (old === undefined) return;
   const { document } = copy;
-  const since = document === null ? "since the copy" : `since ${timeText(document.createdAt)}`;
+  const since = document === null ? "since the backup" : `since ${timeText(document.createdAt)}`;
   await confirm(
     given,
     () =>
-      `this puts ${factsText(copy)} in the place of ${database} (${old.size.toLocaleString("en")} bytes): ` +
-      `what happened ${since} is not in it, and stays in the old file alone.`,
+      `this replaces ${database} (${old.size.toLocaleString("en")} bytes) with ${factsText(copy)}: ` +
+      `all changes ${since} remain only in the old file.`,
   );
 }
 
@@ -173,29 +176,29 @@ function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
   if (verdict.kind === "refused") {
     const { reason } = verdict;
     const document = { file, is_whole: false, reason };
-    return { ...answer(document, `Not whole: ${reason}.`), exit: EXIT.failed };
+    return { ...answer(document, `Not a complete backup: ${reason}.`), exit: EXIT.failed };
   }
   const { copy } = verdict;
   const { document, sha256 } = copy;
   const created_at = document === null ? null : timeText(document.createdAt);
   const compared =
     document === null
-      ? `${file}.json, to compare it with, does not exist.`
-      : `Made ${timeText(document.createdAt)} by postbackd ${document.program}, and the same since.`;
+      ? `${file}.json does not exist, so the backup was not compared with it.`
+      : `Created ${timeText(document.createdAt)} by postbackd ${document.program}, and unchanged since.`;
   const shown = { file, is_whole: true, ...factsDocument(copy), sha256, created_at };
-  return answer(shown, `${file} is whole: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`);
+  return answer(shown, `${file} is complete: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`);
 }
 
 function restoredAnswer(database: string, restored: Restored): Answer {
   const { facts, deliveries, setAside } = restored;
   const next =
     deliveries === "pause"
-      ? "None goes out until 'postbackd admin delivery resume'."
-      : "They go out at the next start.";
+      ? "They are sent after 'postbackd admin delivery resume'."
+      : "They are sent at the next start.";
   return answer(
     { database, deliveries, set_aside: setAside, ...factsDocument(facts) },
     `Restored ${database}: ${factsText(facts)}.`,
-    ...(setAside === null ? [] : [`What was there before is ${setAside}.`]),
+    ...(setAside === null ? [] : [`The old database is ${setAside}.`]),
     `${waitingText(facts.openDeliveries)}. ${next}`,
   );
 }

@@ -81,7 +81,7 @@ export function requireCommand(
   if (word === undefined) return refuse(`no command given; ${all}`);
   if (names.includes(word)) return;
   if (word.startsWith("-")) {
-    const hint = `flags stand behind the command, as in '${meta.example} --db FILE'`;
+    const hint = `put flags after the command, as in '${meta.example} --db FILE'`;
     return refuse(`unexpected flag ${quote(word)} before the command; ${hint}`);
   }
   const meant = meantCommand(word, names);

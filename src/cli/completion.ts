@@ -17,7 +17,7 @@ export function completionCommandFor(program: Command): Command {
       "For bash, the package bash-completion must be installed. For zsh, put the script into a folder of $fpath as\n" +
       "_postbackd; for fish, into ~/.config/fish/completions/postbackd.fish. The script runs postbackd at each Tab.",
     args: {
-      shell: { ...word(TEXT, "Shell to make the script for"), valueHint: SHELLS.join("|") },
+      shell: { ...word(TEXT, "Shell of the script"), valueHint: SHELLS.join("|") },
       words: { ...flags(TEXT, "For the script"), type: "positional", isRest: true },
     },
     async run({ shell: given, words }) {
@@ -32,7 +32,7 @@ export function completionCommandFor(program: Command): Command {
       if (given === COMPLETE) return root.parse([...line]);
       const shell = SHELLS.find((known) => known === given);
       if (shell === undefined) {
-        throw new UsageError(`there is a script for ${SHELLS.join(", ")}, not for ${quote(given)}`);
+        throw new UsageError(`a script exists for ${SHELLS.join(", ")}, not for ${quote(given)}`);
       }
       root.setup("postbackd", "postbackd completion", shell);
       if (shell === "bash") process.stdout.write(BASH_FILE_NAMES);

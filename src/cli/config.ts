@@ -26,7 +26,7 @@ import {
 import { configOf, judgeCommandConfig, settingArgs } from "./settings.ts";
 
 const check = defineCommand({
-  description: "Find everything that is wrong with the configuration",
+  description: "Check the configuration, and list all problems",
   example: "postbackd config check --config ./next.toml",
   notes:
     "It takes the flags of 'start' and reads the same variables and the same file; without one, the file of\n" +
@@ -60,7 +60,7 @@ const check = defineCommand({
       file === null ? "No configuration file exists." : `Read ${file}.`,
       `${countText(counts.types, "task type")} (${names}), ${countText(counts.marketplaces, "marketplace")}, ` +
         `${countText(counts.settings, "setting")} given; the rest are defaults.`,
-      "The configuration is in order.",
+      "The configuration is valid.",
       ...warnings,
     ];
     return { document, lines, exit: isValid ? EXIT.done : EXIT.configuration };
@@ -91,13 +91,13 @@ const COLUMNS: Columns<ShownSetting> = {
 
 const STANDARD_FILE = "./postbackd.toml";
 
-const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
+const FILE = optionalWord(TEXT, `File to create; ${STANDARD_FILE} unless given`);
 
 const init = defineCommand({
   description: "Create a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
-    "Every setting is in it with its default, commented out. An existing file is left as it is.",
+    "Every setting is in it with its default, commented out. It does not change an existing file.",
   args: { file: { ...FILE, valueHint: "PATH" }, ...JSON_ARG },
   run(given) {
     const file = given.file ?? STANDARD_FILE;
@@ -122,7 +122,7 @@ function writeNew(path: string): void {
   } catch (error) {
     const fault =
       codeOf(error) === "EEXIST"
-        ? "exists already and is left as it is; name another file"
+        ? "exists already and is not changed; name another file"
         : `cannot be written: ${messageOf(error)}`;
     fail(`${path} ${fault}`, error);
   }

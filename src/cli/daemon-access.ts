@@ -22,8 +22,8 @@ export function daemonUrl({ url: text, "insecure-http": isFine }: GivenUrl, trav
   const { url, isReadable } = base;
   if (!isReadable || isFine) return url;
   throw new ConfigurationError([
-    `${url.origin} is plain HTTP beyond this machine: ${travels} would travel readable; ` +
-      "give an https URL, or --insecure-http if the network is trusted",
+    `${url.origin} is plain HTTP beyond this machine: ${travels} would be readable on the network; ` +
+      "give an https URL, or --insecure-http if you trust the network",
   ]);
 }
 

@@ -11,7 +11,7 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, confirm, withProgress } from "./terminal.ts";
 
 const migrate = defineCommand({
-  description: "Make the tables on a server, or bring them to this program's version",
+  description: "Create the tables on a PostgreSQL server, or migrate them to this version",
   example: "postbackd database migrate --db postgres://postbackd@db.example.com/postbackd",
   notes:
     "Run it once before the first daemon, and before the daemons of a newer version; those of the version\n" +
@@ -34,14 +34,14 @@ export const databaseCommand = defineCommand({
 });
 
 function changeText(database: string, { from, to }: Migrated): string {
-  if (from === null) return `Made the tables in ${database}, version ${to}.`;
+  if (from === null) return `Created the tables in ${database}, version ${to}.`;
   if (from === to) return `The tables in ${database} are of version ${to} already.`;
-  return `Brought the tables in ${database} from version ${from} to ${to}.`;
+  return `Migrated the tables in ${database} from version ${from} to ${to}.`;
 }
 
 const FLAGS = {
-  from: flag(TEXT, "File or postgres:// URL that has everything now"),
-  to: flag(TEXT, "Empty database or new file that gets everything"),
+  from: flag(TEXT, "Source: file or postgres:// URL"),
+  to: flag(TEXT, "Target: empty PostgreSQL database or new file"),
 };
 
 export const moveCommand = defineCommand({
@@ -68,8 +68,7 @@ export const moveCommand = defineCommand({
   },
 });
 
-const LOSS =
-  "once everything is moved and compared, postbackd refuses to start on the old database.";
+const LOSS = "after the move, postbackd refuses to start on the old database.";
 
 /** The value itself, or what the file holds that is named after an @. */
 function valueOf(text: string): string {
@@ -81,5 +80,9 @@ function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
   const done = wasComplete
     ? `Everything was in ${to} already: ${countText(tasks, "task")}.`
     : `Moved ${countText(tasks, "task")}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
-  return answer(document, done, `${from} starts no more: start postbackd with --db ${to}`);
+  return answer(
+    document,
+    done,
+    `${from} can no longer be started: start postbackd with --db ${to}`,
+  );
 }

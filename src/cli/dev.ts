@@ -15,13 +15,15 @@ import { configOf, judgeServingConfig, settingArgs } from "./settings.ts";
 const { "events-url": _, ...DEV_SETTINGS } = settingArgs();
 
 const DEV_ARGS = {
-  keep: toggle("Keep the database at the end, and log where it is"),
-  clock: flag(oneOf(["real", "manual"]), "Whether time passes by itself", { standard: "real" }),
-  seed: flag(integerBetween(0, 2 ** 32 - 1), "Make ids, keys and secrets the same in each run"),
+  keep: toggle("Keep the database at the end, and log its path"),
+  clock: flag(oneOf(["real", "manual"]), "real follows the machine's clock; manual stands still", {
+    standard: "real",
+  }),
+  seed: flag(integerBetween(0, 2 ** 32 - 1), "Number that makes ids, keys and secrets repeatable"),
   key: flag(KEY, "API key of the account; a new one unless given"),
   "webhook-secret": flag(WEBHOOK_SECRET, "Webhook secret of the account; a new one unless given"),
   "strict-targets": toggle("Refuse webhooks to this machine and private networks, as start does"),
-  "stop-with-stdin": toggle("Stop when stdin is closed, so with the process that started it"),
+  "stop-with-stdin": toggle("Stop when stdin is closed, as by the end of the parent process"),
 };
 
 export type DevArgs = Given<typeof DEV_ARGS>;

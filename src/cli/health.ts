@@ -18,9 +18,9 @@ export const healthCommand = defineCommand({
     "database is on a server, it finds this machine's daemon by its node's lock, or else asks the address\n" +
     "that the configuration says to listen on.",
   args: {
-    wait: toggle("Ask again until it is ready or the time is up"),
+    wait: toggle("Repeat the check until the daemon is ready, or until --timeout"),
     timeout: flag(DURATION, "Total time", { standard: "30s" }),
-    url: flag(textOf("URL"), "Base URL of the daemon; by default found through the lock file"),
+    url: flag(textOf("URL"), "Base URL of the daemon; by default from the lock file"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
   },

@@ -17,11 +17,11 @@ const args = {
     textOf("KEY"),
     "Key of the account; better in POSTBACKD_KEY or the file POSTBACKD_KEY_FILE names",
   ),
-  "forward-to": flag(textOf("URL"), "Receiver that gets every attempt too; http or https"),
+  "forward-to": flag(textOf("URL"), "Receiver of every attempt, an http or https URL"),
   type: flag(textOf("TYPE"), "Only webhooks of tasks of this type"),
   tag: flag(TAG, "Only webhooks of tasks with exactly this tag"),
   ca: flag(textOf("PATH"), "Authorities (PEM) to trust besides the system's"),
-  "insecure-http": toggle("Use plain HTTP beyond loopback, key and tasks in the clear"),
+  "insecure-http": toggle("Allow plain HTTP beyond loopback: the key and tasks are readable"),
   json: toggle("Print a JSON document for each attempt"),
 };
 
@@ -56,7 +56,7 @@ const KEY = {
   name: "key",
   what: "key of an account",
   isWellFormed: isWellFormedKey,
-  form: "pbd_live_ and 40 characters; copy it whole, from where it was shown",
+  form: "pbd_live_ and 40 characters; copy the complete key",
 } as const;
 
 function receiverUrl(text: string | null): URL {
@@ -124,10 +124,10 @@ function reportOf(
       printError(`${kind} ${id} attempt ${number} cannot be shown: its task was erased`);
     },
     lost(reason) {
-      printError(`no usable answer from ${url.origin} (${reason}); trying again until there is`);
+      printError(`no valid response from ${url.origin} (${reason}); trying again until there is`);
     },
     back() {
-      printError(`${url.origin} answers again; going on from where it stood`);
+      printError(`${url.origin} responds again; listening continues`);
     },
   };
 }

@@ -117,7 +117,7 @@ function announce(
   if (!hadAccounts) {
     // The URL of a server would be shown without the password that it needs.
     const place = config.server === null ? ` --db ${db}` : "";
-    log.warn({}, `no account yet; make one with: postbackd admin account create LOGIN${place}`);
+    log.warn({}, `no account yet; create one with: postbackd admin account create LOGIN${place}`);
   }
   printReady(ready, readyFile);
 }
@@ -161,7 +161,7 @@ async function greetOperator(
     );
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    log.warn({ kind: error.kind }, "no sign-in link could be made; try: postbackd admin link");
+    log.warn({ kind: error.kind }, "no sign-in link could be created; try: postbackd admin link");
   }
 }
 
@@ -169,7 +169,7 @@ async function greetOperator(
 export function endOnFault(log: RecentLogger): void {
   process.removeAllListeners("uncaughtException");
   process.on("uncaughtException", (error: unknown) => {
-    log.error({ err: error }, "an unhandled error; the process ends, and a restart is safe");
+    log.error({ err: error }, "an unhandled error ends the process; a restart is safe");
     process.exit(EXIT.failed);
   });
 }

@@ -17,13 +17,13 @@ const LEFT = `
 The user postbackd, /etc/postbackd and /var/lib/postbackd are left as they are.
 `;
 
-const DRY_RUN = { "dry-run": toggle("Print what would be done, and do nothing") };
+const DRY_RUN = { "dry-run": toggle("Only print the steps") };
 
 const install = defineCommand({
-  description: "Make this executable a service of systemd: user, folders, unit",
+  description: "Install this executable as a systemd service: user, folders, unit",
   example: `${NAME} install`,
   notes:
-    "It may be repeated, after an update too. It leaves an existing user and configuration as they are, and\n" +
+    "Run it again after an update. It leaves an existing user and configuration as they are, and\n" +
     "starts nothing. Your own changes to the unit belong into a drop-in: systemctl edit postbackd",
   args: DRY_RUN,
   async run(given) {
@@ -31,7 +31,7 @@ const install = defineCommand({
     const isDry = given["dry-run"];
     if (executable === null && !isDry) {
       fail(
-        "only the executable can be installed: take the one of an archive, or make it with 'npm run build'",
+        "only the executable can be installed: use the executable of an archive, or build it with 'npm run build'",
       );
     }
     requireRoot(given);
@@ -48,7 +48,7 @@ const uninstall = defineCommand({
     requireRoot(given);
     const { uninstallSteps } = await import("../ops/service.ts");
     const loss =
-      "this stops the service: nothing is served, run or sent until it is installed again.";
+      "this stops the service: until you install it again, postbackd serves, runs and sends nothing.";
     if (!given["dry-run"]) await confirm(given, () => loss);
     await doAll(uninstallSteps, given);
     if (!given["dry-run"]) process.stdout.write(LEFT);
@@ -56,14 +56,14 @@ const uninstall = defineCommand({
 });
 
 export const serviceCommand = defineCommand({
-  description: "Install postbackd as a service of systemd, or take it away",
+  description: "Install postbackd as a systemd service, or remove it",
   example: `${NAME} install --dry-run`,
   subCommands: { install, uninstall },
 });
 
 function requireRoot({ "dry-run": isDry }: Given<typeof DRY_RUN>): void {
   if (isDry || process.geteuid?.() === 0) return;
-  fail("only root may do this: use sudo, or look at it with --dry-run");
+  fail("only root may do this: use sudo, or print the steps with --dry-run");
 }
 
 /** Does one step after the other and says each, or only says them. */

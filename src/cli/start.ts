@@ -17,7 +17,7 @@ export const startCommand = defineCommand({
   args: {
     ...settingArgs(),
     "pause-deliveries": toggle(
-      "Pause all webhooks before the first is sent, until they are resumed",
+      "Pause all webhooks before the first is sent, until 'admin delivery resume'",
     ),
   },
   unknownFlag: (flag, others) => unknownNameMessage(flag, { what: "flag", others }),

@@ -76,14 +76,14 @@ export async function ask<Value>(
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     process.stderr.write("\n");
-    return fail("no answer; nothing changed", error);
+    return fail("not confirmed; nothing changed", error);
   } finally {
     terminal.close();
   }
 }
 
 /** The flag that {@link confirm} needs, for a command's definition. */
-export const YES_ARG = { yes: toggle("Do it without asking; only a terminal is asked") };
+export const YES_ARG = { yes: toggle("Do it without a question") };
 
 /**
  * Shows what is lost, and how much, and waits for a yes at the terminal. Does nothing with `--yes`, and without a

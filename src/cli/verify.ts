@@ -13,17 +13,17 @@ const FLAGS = {
   secret: flag(textOf("SECRET"), "Webhook secret, whsec_ included"),
   "secret-file": flag(
     textOf("PATH"),
-    "File with the secret, which other users of the machine cannot see in the process list",
+    "File with the secret; other users cannot see it in the process list",
   ),
-  "body-file": flag(textOf("PATH"), "Body of a postback as it was received; - is standard input"),
-  url: flag(textOf("URL"), "URL of a pingback as it was requested"),
+  "body-file": flag(textOf("PATH"), "File with the body of a postback, as received; - reads stdin"),
+  url: flag(textOf("URL"), "URL of a pingback, as requested"),
   signature: flag(TEXT, "Value of the header X-Signature"),
 };
 
 type Flags = Given<typeof FLAGS>;
 
 export const verifyCommand = defineCommand({
-  description: "Check the signature of a webhook and say what is wrong with it",
+  description: "Check the signature of a webhook, and explain a mismatch",
   example:
     'postbackd verify --secret-file secret.txt --body-file body.json --signature "$SIGNATURE"',
   notes:

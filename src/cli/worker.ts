@@ -22,8 +22,8 @@ const args = {
   ),
   type: required(flags(TYPE_NAME, "Type whose tasks it claims; at least one, may be repeated")),
   concurrency: flag(CONCURRENCY, "Concurrent tasks, 1 to 100", { standard: "1" }),
-  timeout: flag(DURATION, "Longest run; the type's timeout still applies"),
-  "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
+  timeout: flag(DURATION, "Longest run; the type's timeout also applies"),
+  "insecure-http": toggle("Allow plain HTTP beyond loopback: the token and tasks are readable"),
   json: toggle("Log JSON lines, also on a terminal"),
   command: rest("Program and arguments to run for each task, without a shell"),
 };
@@ -35,7 +35,7 @@ export const workerCommand = defineCommand({
     "The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the\n" +
     "command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that\n" +
     "POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to\n" +
-    "stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.",
+    "stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, then their tasks are given back.",
   args,
   async run(given) {
     const plan = readPlan(given, process.env);
@@ -64,7 +64,7 @@ const TOKEN = {
   isWellFormed: isWellFormedWorkerToken,
   form:
     "pbd_work_ and 40 characters; " +
-    "copy it whole, or make one with 'postbackd admin worker create'",
+    "copy the complete token, or create one with 'postbackd admin worker create'",
 } as const;
 
 type WorkerPlan = Omit<CommandWorkerPlan, "cwd" | "resultBytesMax">;

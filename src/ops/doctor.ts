@@ -177,7 +177,7 @@ function checkTls(config: Config, clock: Clock): readonly Finding[] {
   if (config.tls === null) return [];
   const { problems, material } = checkCertificate(config);
   if (material === null) {
-    const remedy = "put a new one into its file and send SIGHUP";
+    const remedy = "write a new certificate to its file, and send SIGHUP";
     return problems.map(({ message }) => failure("certificate", message, remedy));
   }
   const facts = { now: clock.now(), certificate: validityOf(material) };

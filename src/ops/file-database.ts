@@ -151,7 +151,7 @@ export class FileDatabase implements Database {
 
   async restore(restoration: Omit<Restoration, "database">): Promise<Restored> {
     const fault = existsSync(this.#file) ? null : placeFault(this.#file);
-    if (fault !== null) throw new DatabaseError(`${this.#file} cannot be made: ${fault}`);
+    if (fault !== null) throw new DatabaseError(`${this.#file} cannot be created: ${fault}`);
     return restoreCopy({ ...restoration, database: this.#file });
   }
 
@@ -179,8 +179,8 @@ function refuseNetwork(file: string): void {
   const { name, kind } = fileSystemOf(file);
   if (kind !== "network") return;
   throw new DatabaseError(
-    `${file} lies on a network file system (${name}), where no lock keeps a second daemon away, and two destroy the ` +
-      "file: move it to a disk of this machine, or use PostgreSQL (--db postgres://…); to serve it all the same, say " +
+    `${file} lies on a network file system (${name}), where locks do not stop a second daemon, and two daemons destroy the ` +
+      "file: move it to a disk of this machine, or use PostgreSQL (--db postgres://…); to serve it nevertheless, give " +
       "--allow-network-fs",
   );
 }

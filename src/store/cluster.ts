@@ -127,7 +127,10 @@ export interface LeftWork {
 /** Throws a temporary error while this node is not a member, because other nodes may have taken over its work. */
 export function requireMember(cluster: Pick<Cluster, "isMember">): void {
   if (!cluster.isMember())
-    throw new StoreError("unreachable", "this node is no member until it joins again");
+    throw new StoreError(
+      "unreachable",
+      "this node is not a member of the cluster until it joins again",
+    );
 }
 
 /** True if other nodes may have taken over what this node began in this incarnation (its `self` then). */

@@ -132,7 +132,7 @@ export interface DueItem {
     | "run_timeout"
     | "lease_end"
     | "erasure";
-  /** Null for the answer to a message about no task. */
+  /** Null for the response to a message without a task. */
   readonly taskId: string | null;
   /** Of the webhook; null for what is about none. */
   readonly kind: DeliveryKind | null;

@@ -162,8 +162,8 @@ test("approve and deny refuse a decided request and a taken login", async (t) =>
 
   for (const [words, reason] of [
     ...[approved, denied].flatMap((id) => [
-      [`approve ${id} --login bob`, /decided already/] as const,
-      [`deny ${id}`, /decided already/] as const,
+      [`approve ${id} --login bob`, /already decided/] as const,
+      [`deny ${id}`, /already decided/] as const,
     ]),
     [`approve ${pending} --login alice`, /login alice exists/] as const,
   ]) {

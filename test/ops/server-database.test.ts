@@ -170,7 +170,7 @@ test(
 
     await assert.rejects(database.openDaemonStore(parts), (error) => {
       assert.ok(error instanceof DatabaseError);
-      assert.match(error.message, /^nothing is acknowledged: none of the standbys/);
+      assert.match(error.message, /^no write is acknowledged: PostgreSQL waits for a standby/);
       return true;
     });
     const { store } = await database.openAdminStore({ mayCreate: false });

@@ -235,7 +235,7 @@ function toStoreError({ kind, message, trouble }: Refusal): StoreError {
   if (kind === "failed" && trouble !== undefined) return new FileFault(trouble);
   const what =
     kind === "unknown"
-      ? "whether this was written is not known; look before you repeat it"
+      ? "it is unknown whether this was written; check before you repeat it"
       : "the database cannot be written";
   return new StoreError(kind, `${what}: ${message}`);
 }

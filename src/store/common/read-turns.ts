@@ -58,7 +58,7 @@ export class ReadTurns {
   #wait(owner: ReadOwner): Promise<void> {
     const line = this.#lines.get(owner) ?? [];
     if (line.length >= WAITING_MAX) {
-      throw new StoreError("overloaded", "too many reads wait: ask again later");
+      throw new StoreError("overloaded", "too many reads wait: repeat the request later");
     }
     this.#lines.set(owner, line);
     return new Promise((resolve) => line.push(resolve));

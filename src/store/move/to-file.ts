@@ -166,7 +166,7 @@ async function compare(server: Server, connection: File): Promise<void> {
     checksumOf((after, max) => Promise.resolve(ofFile.all(after, max))),
     checksumOf((after, max) => server.all(TASKS_OF_SERVER, [after, max])),
   ]);
-  if (one !== other) throw new MoveError("the tasks in the file are not those on the server");
+  if (one !== other) throw new MoveError("the file and the server have different tasks");
 }
 
 function removeFile(file: string): void {

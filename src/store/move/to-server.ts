@@ -81,7 +81,7 @@ interface MoveToServer {
  * MoveError}, or with the error of file or server.
  */
 export async function moveToServer({ file, server, tell }: MoveToServer): Promise<MoveReport> {
-  if (!existsSync(file)) throw new MoveError(`there is no file ${file}`);
+  if (!existsSync(file)) throw new MoveError(`the file ${file} does not exist`);
   const lock = InstanceLock.acquire(file);
   try {
     const connection = openWriter(file);
@@ -241,7 +241,7 @@ class ToServer {
       checksumOf((after, max) => Promise.resolve(ofFile.all(after, max))),
       checksumOf((after, max) => server.all(TASKS_OF_SERVER, [after, max])),
     ]);
-    if (one !== other) throw new MoveError("the tasks on the server are not those of the file");
+    if (one !== other) throw new MoveError("the server and the file have different tasks");
   }
 }
 

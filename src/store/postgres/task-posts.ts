@@ -136,7 +136,7 @@ export class PostStep {
 
 // An account may have been erased since its request was let in.
 function requireAll(found: readonly unknown[], accounts: readonly number[]): void {
-  if (found.length < accounts.length) throw new Error("there is no such account");
+  if (found.length < accounts.length) throw new Error("the account does not exist");
 }
 
 const NOTHING: AccountUsage = { bytes: 0, openTasks: 0 };

@@ -103,7 +103,7 @@ function toWorker({ typesText, ...row }: WorkerRow): Worker {
 function parseTypes(typesText: string): readonly string[] {
   const types: unknown = JSON.parse(typesText);
   if (Array.isArray(types) && types.every((type) => typeof type === "string")) return types;
-  throw new Error(`the database holds a worker with types that are no list: ${typesText}`);
+  throw new Error(`the database has a worker whose types are not a list: ${typesText}`);
 }
 
 export const workerRules = {

@@ -55,7 +55,7 @@ export interface BackupOrder {
 export async function makeBackup(order: BackupOrder, pace: CopyPace): Promise<CopyDocument> {
   const { database, file, mayReplace } = order;
   if (!mayReplace && existsSync(file)) {
-    throw new Error(`${file} is there already: name another file, or give --replace`);
+    throw new Error(`${file} exists already: name another file, or give --replace`);
   }
   refuseOwnName(order);
   refuseSecondName(database);

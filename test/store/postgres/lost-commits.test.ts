@@ -62,7 +62,7 @@ describe("a standby that was behind when it was promoted", { skip: reasonToSkipS
     await eventually("joined", () => store.cluster.isMember(), WAIT_MS_MAX);
     assert.notEqual(store.cluster.self, self);
     assert.equal(errors.length, 1);
-    assert.match(errors[0] ?? "", /^the database has lost what it had acknowledged/);
+    assert.match(errors[0] ?? "", /^the database lost its last acknowledged commits/);
     const again = await claimOne(store);
     assert.deepEqual([again.id, again.runs], [lost.id, 1]);
     assert.deepEqual(await store.finishTask({ ...newFinish(again), id: again.id, run: 1 }), []);

@@ -182,7 +182,7 @@ export class BatchRunner {
       const write = writes[name] as
         | ((list: readonly unknown[]) => ReturnType<SetWrite>)
         | undefined;
-      if (write === undefined) throw new Error(`there is no write ${name}`);
+      if (write === undefined) throw new Error(`unknown write ${name}`);
       const answers = await write(indices.map((i) => operations[i]?.args));
       indices.forEach((index, i) => (values[index] = answers[i]));
     }

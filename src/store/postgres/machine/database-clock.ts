@@ -24,7 +24,7 @@ export const DATABASE_BOOT_ID = "database";
 
 /**
  * The database's clock, as it is known from its answers: the middle of the round trip with the least latency of the
- * last ones. It goes on while the database does not answer, and never back, unless the database's clock was set: then it
+ * last ones. It goes on while the database does not respond, and never back, unless the database's clock was set: then it
  * follows at once, and a comparison with the monotonic clock shows the step. Timers are the machine's.
  */
 export class DatabaseClock implements Clock {

@@ -160,7 +160,7 @@ async function reachHost(
   const connection = await Connection.open(host, deadlineMs);
   try {
     const found = await connection.get<ServerSettings & { readonly read_only: string }>(LOOK);
-    if (found === undefined) throw new Error("the server tells no settings");
+    if (found === undefined) throw new Error("the server reports no settings");
     const { read_only, ...settings } = found;
     const fault = settingsError(settings, host);
     if (fault !== null) throw fault;

@@ -187,7 +187,7 @@ export class NodeEnder {
       const nodes = await endExpired(connection, { now: also, expired });
       this.#also = this.#also.filter((seq) => !also.includes(seq));
       for (const { seq, name } of nodes) {
-        log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");
+        log?.warn({ node: String(seq), name }, "a node sent no heartbeat, and was ended");
       }
       // If another node does this now, the next check is at the next heartbeat.
       if (nodes.length > 0) ended();

@@ -179,8 +179,8 @@ export async function inShortTransaction(
     if (tries === TRIES_MAX) {
       throw new StoreError(
         "busy",
-        "somebody holds a table for too long: end old transactions (pg_stat_activity lists them), and run the same " +
-          "command again, which goes on where this one ended",
+        "another session locks a table for too long: end old transactions (pg_stat_activity lists them), and run the same " +
+          "command again, which continues where this one ended",
       );
     }
     await wait(PAUSE_MS, { clock: systemClock });

@@ -147,7 +147,7 @@ export class ServerNode implements Cluster {
 
   /** A batch found out that a life is over. */
   fenced(life: NodeLife): void {
-    if (!this.isOver(life)) this.#lose("its stripes were taken away");
+    if (!this.isOver(life)) this.#lose("another node took its stripes");
   }
 
   /** The server lacks what is committed in this life. */
@@ -155,7 +155,7 @@ export class ServerNode implements Cluster {
     if (this.isOver(life)) return;
     this.#parts.log?.error(
       { node: this.self },
-      "the database has lost what it had acknowledged last: a standby was promoted that had not got it",
+      "the database lost its last acknowledged commits: a standby was promoted that did not have them",
     );
     this.#lose("the database has lost what it was doing");
   }
@@ -225,7 +225,7 @@ export class ServerNode implements Cluster {
         pauseMs = Math.min(beatMs * (0.9 + 0.2 * Math.random()), this.#nextExpiryMs);
       } catch (error) {
         this.#connection?.destroy();
-        log?.debug({ reason: messageOf(error) }, "a heartbeat was not answered");
+        log?.debug({ reason: messageOf(error) }, "a heartbeat got no reply");
         pauseMs = RETRY_MS;
       }
     }
@@ -235,7 +235,7 @@ export class ServerNode implements Cluster {
   /** One heartbeat; before it the node joins again if necessary. */
   async #step(): Promise<void> {
     if (this.#life.begun !== null && this.#lifeline.isCut)
-      this.#lose("the database did not answer");
+      this.#lose("the database did not respond");
     if (this.#life.begun === null) await this.#rejoin.try(() => this.#beginAgain());
     await this.#beat(await this.#reach());
   }
@@ -316,7 +316,9 @@ export class ServerNode implements Cluster {
     this.clock.learn(answer.sample);
     // A part that was notified of the lost membership may have given its work up.
     if (!answer.isAlive || this.#lifeline.isCut) {
-      this.#lose(answer.isAlive ? "the database answered late" : "the others took it for dead");
+      this.#lose(
+        answer.isAlive ? "the database responded late" : "the other nodes considered it dead",
+      );
       return;
     }
     if (this.isOver(life)) return;
@@ -355,7 +357,7 @@ export class ServerNode implements Cluster {
     if (begun === null || this.#closing.signal.aborted) return;
     this.#parts.log?.warn(
       { node: this.self, reason },
-      "this node is no member until it joins again",
+      "this node is not a member of the cluster until it joins again",
     );
     this.#ender.endAlso(begun.nodeSeq);
     this.#life = newAwaitedLife();
@@ -369,7 +371,7 @@ export class ServerNode implements Cluster {
     this.#fenceTimer?.cancel();
     const delayMs = Math.max(1, this.#lifeline.leftMs);
     this.#fenceTimer = this.#parts.clock.setTimer(delayMs, () => {
-      if (this.#lifeline.isCut) this.#lose("the database did not answer");
+      if (this.#lifeline.isCut) this.#lose("the database did not respond");
       else this.#armFence();
     });
   }

@@ -120,11 +120,11 @@ export class Notifications {
         const connection = await this.#parts.dialer.reach(SESSION);
         await this.#hear(connection).finally(() => {
           this.#line = null;
-          connection.destroy("no hints are heard");
+          connection.destroy("notifications are not received");
         });
       } catch (error) {
         const { clock, log } = this.#parts;
-        log?.debug({ reason: messageOf(error) }, "no hints are heard");
+        log?.debug({ reason: messageOf(error) }, "notifications are not received");
         // A server or a pooler without LISTEN refuses it each time.
         await wait(ECHO_MS, { clock, signal });
       }

@@ -161,7 +161,7 @@ function ofSystem(code: string, { shown }: AskedPlace): Explained | null {
       );
     case "ENOENT":
       return passing(
-        `there is no socket ${shown}: start the server, or correct ?host= and port (--db)`,
+        `the socket ${shown} does not exist: start the server, or correct ?host= and port (--db)`,
       );
     case "EACCES":
     case "EPERM":
@@ -176,14 +176,10 @@ function ofSystem(code: string, { shown }: AskedPlace): Explained | null {
     case "EHOSTUNREACH":
     case "ENETUNREACH":
     case "EHOSTDOWN":
-      return passing(
-        `${shown} cannot be reached (${code}): is a firewall or a network in between?`,
-      );
+      return passing(`${shown} cannot be reached (${code}): does a firewall block it?`);
     case "ECONNRESET":
     case "EPIPE":
-      return passing(
-        `${shown} broke the connection off (${code}): it restarts, or is not PostgreSQL`,
-      );
+      return passing(`${shown} closed the connection (${code}): it restarts, or is not PostgreSQL`);
     default:
       return null;
   }
@@ -201,7 +197,7 @@ const UNTRUSTED: ReadonlySet<string> = new Set([
 function ofTls(code: string, message: string, { shown }: AskedPlace): Explained | null {
   if (UNTRUSTED.has(code)) {
     return lasting(
-      `the certificate of ${shown} is of no authority known here (${code}): name its authority's ` +
+      `the certificate of ${shown} is not signed by a trusted authority (${code}): name its authority's ` +
         "with sslrootcert=/path/to/ca.pem in the URL",
     );
   }
@@ -217,7 +213,7 @@ function ofTls(code: string, message: string, { shown }: AskedPlace): Explained 
   }
   if (message === "The server does not support SSL connections") {
     return lasting(
-      `${shown} speaks no TLS: switch it on there (ssl = on), or write sslmode=disable in the URL ` +
+      `${shown} does not support TLS: enable it there (ssl = on), or write sslmode=disable in the URL ` +
         "where the network is trusted",
     );
   }
@@ -241,7 +237,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
       return lasting(signInText(message, at));
     case "3D000":
       return lasting(
-        `there is no database ${database} at ${shown}: make it with 'createdb -O ${user} ${database}', or name ` +
+        `the database ${database} does not exist at ${shown}: create it with 'createdb -O ${user} ${database}', or name ` +
           "another (--db)",
       );
     case "3F000":
@@ -255,7 +251,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
       );
     case "53300":
       return passing(
-        `${shown} has no connection left: raise max_connections there, or start fewer nodes (each takes nine)`,
+        `${shown} has no free connection: raise max_connections there, or start fewer nodes (each takes nine)`,
       );
     case "25006":
       return passing(readOnlyText(shown));
@@ -273,18 +269,18 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
 /** The message for a list of servers of which none accepts writes. */
 export function readOnlyText(shown: string): string {
   return (
-    `${shown} takes no writes: it is a standby, or default_transaction_read_only is on; name the primary, or all ` +
+    `${shown} accepts no writes: it is a standby, or default_transaction_read_only is on; name the primary, or all ` +
     "servers as HOST,HOST (--db)"
   );
 }
 
 function signInText(message: string, { shown, user, tlsMode }: AskedPlace): string {
   if (message.includes("does not exist")) {
-    return `there is no role ${user} at ${shown}: make it with 'createuser --pwprompt ${user}', or name another (--db)`;
+    return `the role ${user} does not exist at ${shown}: create it with 'createuser --pwprompt ${user}', or name another (--db)`;
   }
   if (message.startsWith("no pg_hba.conf entry")) {
     const hint = tlsMode === "disable" ? ", or write sslmode=verify-full if it demands TLS" : "";
-    return `${shown} lets ${user} in from no such address: add a line for it to pg_hba.conf${hint}`;
+    return `${shown} does not accept ${user} from this address: add a line to pg_hba.conf${hint}`;
   }
   return `${shown} does not let ${user} in (${message}): see its pg_hba.conf`;
 }
@@ -311,10 +307,12 @@ function ofClient(message: string, at: AskedPlace): Explained {
     return noPassword(at);
   }
   if (/timeout/.test(message)) {
-    return passing(`${shown} did not answer in time: is it overloaded, or a firewall in between?`);
+    return passing(
+      `${shown} did not respond in time: is it overloaded, or does a firewall block it?`,
+    );
   }
   if (message.startsWith("Connection terminated")) {
-    return passing(`${shown} broke the connection off: it restarts, or is not PostgreSQL`);
+    return passing(`${shown} closed the connection: it restarts, or is not PostgreSQL`);
   }
   if (/SSL/.test(message)) return lasting(`${shown} refuses TLS (${message})`);
   return passing(`${shown} cannot be reached: ${message}`);

@@ -118,7 +118,7 @@ export class Writer implements BatchTransport {
     if (error instanceof InDoubt) return this.#settle(error, life);
     if (error instanceof Fenced) {
       this.#parts.node.fenced(life);
-      this.#open?.connection.destroy("this life of the node is over");
+      this.#open?.connection.destroy("this incarnation of the node has ended");
       return OVER;
     }
     if (error instanceof CommitsLost) {
@@ -161,7 +161,7 @@ export class Writer implements BatchTransport {
   async #runner(life: NodeLife): Promise<OpenRunner> {
     const open = this.#open;
     if (open !== null && open.life === life && !open.connection.lost.aborted) return open;
-    open?.connection.destroy("this life of the node is over");
+    open?.connection.destroy("this incarnation of the node has ended");
     const { node, newWork, index } = this.#parts;
     const connection = await node.connect();
     const stripe = life.stripes[index];
@@ -201,7 +201,7 @@ const CONFLICTS_MAX = 10;
 
 const OVER: BatchReply = {
   kind: "unreachable",
-  message: "this node is no member until it joins again",
+  message: "this node is not a member of the cluster until it joins again",
 };
 
 /** Gives each batch to a writer that is free, in turn. */
@@ -215,7 +215,7 @@ export class Writers implements BatchTransport {
 
   async send(operations: readonly Operation[]): Promise<BatchReply> {
     const writer = this.#writers.find((each) => !this.#busy.has(each)) ?? this.#writers[0];
-    if (writer === undefined) throw new Error("there is no writer");
+    if (writer === undefined) throw new Error("no writer exists");
     this.#busy.add(writer);
     try {
       return await writer.send(operations);
@@ -260,7 +260,7 @@ export class ClientWaits {
 
   /** Waits for a write with these arguments, which no other write may have. */
   async wait<Value>(args: object, submit: () => Promise<Value>): Promise<Value> {
-    const unreachable = () => new StoreError("unreachable", "the database does not answer");
+    const unreachable = () => new StoreError("unreachable", "the database does not respond");
     if (this.#parts.isOutOfReach()) throw unreachable();
     const waiting: Waiting = { isUnderWay: false, isGivenUp: false };
     this.#waiting.set(args, waiting);
@@ -301,4 +301,4 @@ export class ClientWaits {
 }
 
 const UNKNOWN =
-  "whether this was written is not known; look before you repeat it: the database does not answer";
+  "it is unknown whether this was written; check before you repeat it: the database does not respond";

@@ -263,7 +263,7 @@ export class BatchRunner {
   #write({ name, args }: Operation): unknown {
     // GroupCommit.submit ties each name to its own arguments, so they were checked where the operation was made.
     const write = this.#writes[name] as ((args: unknown) => unknown) | undefined;
-    if (write === undefined) throw new Error(`there is no write ${name}`);
+    if (write === undefined) throw new Error(`unknown write ${name}`);
     return write(args);
   }
 

@@ -101,7 +101,7 @@ function brokenRestore(file: string): string {
 function missingFile(file: string): string {
   return (
     `${file} is missing, and ${file}-wal holds commits of it: put the file back that belongs to it, put a copy in its place ` +
-    "with 'postbackd backup restore COPY', or move the -wal aside to begin anew"
+    "with 'postbackd backup restore COPY', or move the -wal aside to start with an empty database"
   );
 }
 

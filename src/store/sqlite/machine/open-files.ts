@@ -95,7 +95,7 @@ export function refuseSecondName(file: string): void {
   if (typeof stats === "string") return;
   if (stats.isFile() && stats.nlink > 1n) {
     throw new Error(
-      `${file} has a second name (a hard link), under which it could be served twice at once and be destroyed: ` +
+      `${file} has a second name (a hard link): a second daemon could serve it under that name and destroy it: ` +
         `remove the other name (find it with: find FOLDER -inum ${stats.ino}), or serve a copy`,
     );
   }
