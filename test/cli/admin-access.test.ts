@@ -192,5 +192,5 @@ test("a list that is cut says so", async (t) => {
 
   assert.deepEqual([document.has_more, document.requests.length], [true, listedMax]);
   assert.equal(document.requests.at(-1)?.request_id, `id-${listedMax}`);
-  assert.match(stdout, /\n\nThere are more.*20000/);
+  assert.match(stdout, /\n\nMore exist.*20000/);
 });

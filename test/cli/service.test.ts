@@ -172,7 +172,7 @@ test(
 
     assert.equal(db, join(cwd, "postbackd.db"));
     assert.equal(created.code, 0, created.stderr);
-    assert.doesNotMatch(created.stdout, /There was no database/);
+    assert.doesNotMatch(created.stdout, /Created the database/);
     assert.ok(!existsSync(database));
     assert.doesNotMatch(dev.stderr + program.stderr, /service/);
   },

@@ -72,9 +72,7 @@ export function createVirtualClock({ now = NOW }: { readonly now?: number } = {}
       remove(timer);
       timer.fire();
     }
-    throw new Error(
-      `${FIRINGS_MAX} timers fired in one call: one of them sets itself again and again`,
-    );
+    throw new Error(`${FIRINGS_MAX} timers fired in one call: one sets itself repeatedly`);
   }
 
   return {
