@@ -1,8 +1,7 @@
 import { basename } from "node:path";
 import type { TestContext } from "node:test";
 
-import { node } from "../run/command-run.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { node, openHeldProcesses } from "../run/command-run.ts";
 
 /** A command that a node has started and that runs until {@link finish}. */
 export interface HeldRun {

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 
-import { DeliveryDispatcher, type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
+import {
+  DeliveryDispatcher,
+  type DeliveryDispatcherDeps,
+  type DeliveryQueue,
+} from "../../src/deliver/delivery-dispatcher.ts";
 import type { SlotLimits } from "../../src/deliver/slots.ts";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
@@ -57,6 +61,42 @@ export function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt
   };
 }
 
+type Own = "claimAttempts" | "recordAttempt" | "listLanes";
+
+/** A dispatcher on a store of the test; by default nothing else is in the store. */
+export function newDispatcher({
+  store,
+  send,
+  ...others
+}: {
+  readonly store: Pick<DeliveryQueue, Own> & Partial<DeliveryQueue>;
+  readonly send: DeliveryDispatcherDeps["sender"]["send"];
+} & Pick<DeliveryDispatcherDeps, "clock"> &
+  Partial<Omit<DeliveryDispatcherDeps, "store">>): DeliveryDispatcher {
+  const allow = parseAllowList(["127.0.0.0/8"]);
+  assert.ok(allow.kind === "allow-list");
+  return new DeliveryDispatcher({
+    ...{ log, giveUp: new AbortController().signal, cluster: newLoneNode(others.clock) },
+    ...{ limits: { inFlightMax: 64, inFlightPerHostMax: 8 }, retryAfterMs: [MINUTE] },
+    store: {
+      makeLargePostback: () => Promise.resolve(null),
+      shiftTimes: () => Promise.resolve(0),
+      hastenAttempts: () => Promise.resolve(0),
+      listDueLanes: () => Promise.resolve([]),
+      listProvenLanes: () => Promise.resolve([]),
+      listInFlight: () => Promise.resolve([]),
+      ...store,
+    },
+    sender: { send, abort() {} },
+    urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
+    health: { noteAttempt() {} },
+    failed(error) {
+      throw error;
+    },
+    ...others,
+  });
+}
+
 /** A dispatcher whose store and sender wait for the test to settle each call. */
 export function setUp(
   healthy: readonly LaneRef[] = [],
@@ -72,57 +112,34 @@ export function setUp(
   const reads = calls<number | "all", readonly Lane[]>();
   const hastened: unknown[] = [];
   const proven: number[] = [];
-  const store: DeliveryQueue = {
-    claimAttempts: ({ lanes, now }) => {
+  const store = {
+    claimAttempts({ lanes, now }) {
       shares.push(...lanes);
       return claims.call(now);
     },
-    makeLargePostback: () => Promise.resolve(null),
     recordAttempt: (record) => records.call(record),
     shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: ({ accountId }) => reads.call(accountId),
-    listDueLanes: () => Promise.resolve([]),
-    listProvenLanes: ({ since }) => {
+    async listProvenLanes({ since }) {
       proven.push(since);
-      return Promise.resolve(healthy);
+      return healthy;
     },
-    listInFlight: () => Promise.resolve([]),
-  };
-  const allow = parseAllowList([HOST]);
-  assert.ok(allow.kind === "allow-list");
+  } satisfies Partial<DeliveryQueue>;
   const faults: unknown[] = [];
   const health: boolean[] = [];
   const others: string[] = [];
-  const dispatcher = new DeliveryDispatcher({
-    ...{ store, clock: watch, log, giveUp: new AbortController().signal },
+  const dispatcher = newDispatcher({
+    ...{ store, limits, clock: watch },
+    send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
     cluster: { ...newLoneNode(watch), self: "own", membership: () => ["own", ...others] },
-    sender: {
-      send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
-      abort() {},
-    },
-    urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
     health: { noteAttempt: (_host, isFine) => void health.push(isFine) },
-    limits,
-    retryAfterMs: [MINUTE],
     failed: (error) => faults.push(error),
   });
   watch.watch((byMs) => void dispatcher.clockWasSet(byMs));
   return {
-    clock,
-    watch,
-    dispatcher,
-    claims,
-    records,
-    shifts,
-    sends,
-    reads,
-    shares,
-    hastened,
-    proven,
-    faults,
-    health,
-    others,
+    ...{ clock, watch, dispatcher, claims, records, shifts, sends, reads, shares },
+    ...{ hastened, proven, faults, health, others },
   };
 }
 

@@ -1,9 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ClaimedAttempt, Lane } from "../../src/store/store.ts";
+import fc from "fast-check";
+import type { Scheduler } from "fast-check";
+
+import { type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
+import type { ClaimedAttempt, Lane, LaneRef, LaneShare } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import { newAttemptResult } from "../helpers/store.ts";
-import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpHealthy } from "./dispatcher-setup.ts";
+import {
+  EMPTY,
+  HOST,
+  LANE,
+  NOW,
+  attempt,
+  lane,
+  newDispatcher,
+  setUp,
+  setUpHealthy,
+} from "./dispatcher-setup.ts";
 
 // One account gets 7 of 8 slots at a host.
 const SLOTS = 7;
@@ -227,4 +242,136 @@ test("a second account gets the next slot of the host before prefetched attempts
   const sent = await answerAll(parts, SLOTS + 1 + 4);
   await parts.dispatcher.quiet();
   assert.equal(sent[SLOTS], "99");
+});
+
+const PER_HOST_MAX = 8;
+const LANES: readonly LaneRef[] = [
+  { accountId: 1, host: HOST },
+  { accountId: 2, host: HOST },
+  { accountId: 1, host: "127.0.0.2" },
+];
+const ALL = { accountId: null, host: null };
+
+/** A step: tasks with webhooks in a lane end, or a pause of everything begins or ends. */
+type Step = { readonly post: number; readonly lane: number } | { readonly hold: "all" | "none" };
+
+const steps = fc.array(
+  fc.oneof(
+    { weight: 4, arbitrary: fc.record({ post: fc.integer({ min: 1, max: 30 }), lane: fc.nat(2) }) },
+    { weight: 1, arbitrary: fc.record({ hold: fc.constantFrom("all" as const, "none" as const) }) },
+  ),
+  { minLength: 1, maxLength: 12 },
+);
+
+/** Attempts in memory. The scheduler decides when each call happens and settles. */
+class ModelStore {
+  readonly #scheduler: Scheduler;
+  due: ClaimedAttempt[] = [];
+  readonly delivered: string[] = [];
+  #lastSeq = 0;
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+  }
+
+  get turn(): Promise<void> {
+    return this.#scheduler.schedule(Promise.resolve());
+  }
+
+  add({ accountId, host }: LaneRef, count: number): void {
+    for (let i = 0; i < count; i++) {
+      const seq = ++this.#lastSeq;
+      this.due.push(attempt({ accountId, host, seq, taskId: `t${seq}`, url: `http://${host}/` }));
+    }
+  }
+
+  async claim(shares: readonly LaneShare[]): ReturnType<DeliveryQueue["claimAttempts"]> {
+    await this.turn;
+    const attempts = shares.flatMap((share) => this.#ofLane(share).slice(0, share.fresh));
+    const claimed = new Set(attempts);
+    this.due = this.due.filter((each) => !claimed.has(each));
+    const lanes = shares.map((share) => this.#left(share));
+    await this.turn;
+    return { attempts, lanes, suspended: [] };
+  }
+
+  async record({
+    attempt: ended,
+    decision,
+  }: Parameters<DeliveryQueue["recordAttempt"]>[0]): Promise<void> {
+    await this.turn;
+    if (decision.state === "scheduled") {
+      const seq = ++this.#lastSeq;
+      this.due.push(attempt({ ...ended, seq, url: `http://${ended.host}/` }));
+    } else this.delivered.push(ended.taskId);
+    await this.turn;
+  }
+
+  lanes(): readonly Lane[] {
+    return LANES.map((each) => this.#left(each));
+  }
+
+  #ofLane({ accountId, host }: LaneRef): readonly ClaimedAttempt[] {
+    return this.due.filter((each) => each.accountId === accountId && each.host === host);
+  }
+
+  #left({ accountId, host }: LaneRef): Lane {
+    const freshDueAt = this.#ofLane({ accountId, host })[0]?.dueAt ?? null;
+    return lane({ accountId, host, freshDueAt });
+  }
+}
+
+/** A dispatcher on that store that counts simultaneous attempts. */
+async function setUpModel(scheduler: Scheduler) {
+  const clock = createFakeClock({ now: NOW });
+  const store = new ModelStore(scheduler);
+  const sending = new Map<string, number>();
+  let most = 0;
+  const count = (host: string, by: number): void => {
+    sending.set(host, (sending.get(host) ?? 0) + by);
+    most = Math.max(most, ...sending.values());
+  };
+  const dispatcher = newDispatcher({
+    clock,
+    store: {
+      claimAttempts: ({ lanes }) => store.claim(lanes),
+      recordAttempt: (record) => store.record(record),
+      listLanes: () => Promise.resolve(store.lanes()),
+      listProvenLanes: () => Promise.resolve(LANES),
+    },
+    async send({ target: { host } }) {
+      count(host, 1);
+      await store.turn;
+      count(host, -1);
+      return DELIVERED;
+    },
+  });
+  await dispatcher.recover();
+  return { store, dispatcher, most: () => most };
+}
+
+async function live(life: readonly Step[], scheduler: Scheduler): Promise<void> {
+  const { store, dispatcher, most } = await setUpModel(scheduler);
+  let posted = 0;
+  const all = life.map(async (step) => {
+    await store.turn;
+    if ("hold" in step) return dispatcher.pauseOnly(step.hold === "all" ? [ALL] : []);
+    const ref = LANES[step.lane] ?? { accountId: 1, host: HOST };
+    store.add(ref, step.post);
+    posted += step.post;
+    await store.turn;
+    dispatcher.wake([ref]);
+  });
+  await scheduler.waitFor(Promise.all(all));
+  await scheduler.waitFor(dispatcher.pauseOnly([]));
+  await scheduler.waitFor(dispatcher.quiet());
+  assert.deepEqual(store.due, []);
+  assert.equal(new Set(store.delivered).size, posted);
+  assert.equal(store.delivered.length, posted);
+  assert.ok(most() <= PER_HOST_MAX, `${most()} at once`);
+  assert.equal(dispatcher.isIdle(), true);
+}
+
+test("any order of claims, wakes, pauses and responses sends every attempt once, within the slots of its host", async () => {
+  await fc.assert(fc.asyncProperty(steps, fc.scheduler(), live), { numRuns: 50 });
 });

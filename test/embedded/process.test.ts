@@ -9,8 +9,7 @@ import { createDaemon } from "postbackd";
 import { isThere } from "../helpers/process.ts";
 import { runProgram, startProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
-import { node } from "../run/command-run.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { node, openHeldProcesses } from "../run/command-run.ts";
 
 /** Runs a program of test/fixtures/embedded with an environment and a folder that a daemon would refuse. */
 async function run(

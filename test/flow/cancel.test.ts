@@ -7,7 +7,7 @@ import { farStart } from "../helpers/far-start.ts";
 import { runProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { openHeldProcesses } from "../run/command-run.ts";
 import { holdType, openPlace } from "./place.ts";
 import { KINDS } from "./run-kinds.ts";
 

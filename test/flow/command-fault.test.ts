@@ -3,8 +3,7 @@ import { test } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { node, sh } from "../run/command-run.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { node, openHeldProcesses, sh } from "../run/command-run.ts";
 
 const LARGE = "x".repeat(1_000_000);
 const VARIABLES = 'EMPTY = "", LINES_ = "a\\nb", EQUALS = "a=b=", HIGH = "é😀", HOME = "$PATH"';

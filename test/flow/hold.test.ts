@@ -10,7 +10,7 @@ import { tempFolder } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { atStore } from "../http/session-requests.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { openHeldProcesses } from "../run/command-run.ts";
 import { holdType, openPlace } from "./place.ts";
 import { KINDS, functionKind, type Kind } from "./run-kinds.ts";
 

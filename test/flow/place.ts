@@ -6,8 +6,7 @@ import type { TestContext } from "node:test";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
-import { node } from "../run/command-run.ts";
-import type { HeldProcesses } from "../run/held-process.ts";
+import { type HeldProcesses, node } from "../run/command-run.ts";
 
 /** A daemon as a process of its own. */
 export interface Running {

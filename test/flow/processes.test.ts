@@ -6,8 +6,7 @@ import { readProcess } from "../../src/run/processes.ts";
 import { isThere } from "../helpers/process.ts";
 import { startProgram } from "../helpers/program.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
-import { node } from "../run/command-run.ts";
-import { openHeldProcesses, type HeldProcess } from "../run/held-process.ts";
+import { type HeldProcess, node, openHeldProcesses } from "../run/command-run.ts";
 import { holdType, openPlace } from "./place.ts";
 
 const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";

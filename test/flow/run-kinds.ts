@@ -6,8 +6,7 @@ import type { TestContext } from "node:test";
 import type { EmbeddedDaemon, TypeSettings } from "postbackd";
 
 import { claim, outcomesOf } from "../http/worker-requests.ts";
-import { node } from "../run/command-run.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { node, openHeldProcesses } from "../run/command-run.ts";
 
 /** A run that lasts until the test ends it. */
 export interface HeldRun {

@@ -6,7 +6,7 @@ import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
-import { openHeldProcesses } from "../run/held-process.ts";
+import { openHeldProcesses } from "../run/command-run.ts";
 import { openPlace } from "./place.ts";
 
 const COMMAND = fileURLToPath(new URL("../fixtures/commands/answer.mjs", import.meta.url));

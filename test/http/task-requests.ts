@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, type RawRequest, type RawResponse } from "../helpers/raw-http.ts";
-import { openHeldProcesses, type HeldProcess } from "../run/held-process.ts";
+import { openHeldProcesses, type HeldProcess } from "../run/command-run.ts";
 import { bearer } from "./answer.ts";
 
 const HOLD = fileURLToPath(new URL("../fixtures/commands/hold.mjs", import.meta.url));

@@ -9,8 +9,7 @@ import { CommandHost, type CommandHostOptions } from "../../src/run/command-host
 import type { Runner, RunOutcome } from "../../src/run/runner.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";
-import { completed, makeFolder, node, runOnce, sh } from "./command-run.ts";
-import { openHeldProcesses } from "./held-process.ts";
+import { completed, makeFolder, node, openHeldProcesses, runOnce, sh } from "./command-run.ts";
 
 /** A host that ends with the test. */
 function makeHost(

@@ -11,8 +11,7 @@ import {
   readTail,
 } from "../../src/run/command-output.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { completed, node, run, sh } from "./command-run.ts";
-import { openHeldProcesses } from "./held-process.ts";
+import { completed, node, openHeldProcesses, run, sh } from "./command-run.ts";
 
 const BYTES_MAX = 1000;
 

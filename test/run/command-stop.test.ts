@@ -8,17 +8,17 @@ import type { CommandLine } from "../../src/domain/task/run.ts";
 import type { RunOutcome } from "../../src/run/runner.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
+  TIMEOUT_MS,
   completed,
   drive,
   fixture,
   makeFolder,
   node,
+  openHeldProcesses,
   run,
   sh,
   timerOf,
-  TIMEOUT_MS,
 } from "./command-run.ts";
-import { openHeldProcesses } from "./held-process.ts";
 
 /** Asserts how a run ended, without its message. */
 function assertEnd(outcome: RunOutcome, kind: "failed" | "timed_out", end: object): void {

@@ -7,8 +7,7 @@ import { type TestContext, test } from "node:test";
 
 import type { CommandLine } from "../../src/domain/task/run.ts";
 import { commandEnvironment, commandProblem, findProgram } from "../../src/run/program.ts";
-import { completed, fixture, makeFolder, node, run, sh } from "./command-run.ts";
-import { openHeldProcesses } from "./held-process.ts";
+import { completed, fixture, makeFolder, node, openHeldProcesses, run, sh } from "./command-run.ts";
 
 const descriptorsAtStart: string[] = await readdir("/proc/self/fd").catch(() => []);
 

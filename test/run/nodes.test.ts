@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
-import { parseAllowList } from "../../src/domain/address/allow-list.ts";
-import type { Logger } from "../../src/domain/log.ts";
-import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
-import { Engine } from "../../src/run/engine.ts";
-import type { RunOutcome } from "../../src/run/runner.ts";
 import {
   StoreError,
   type LeaseClaim,
@@ -13,164 +8,21 @@ import {
   type LeftWork,
   type Store,
 } from "../../src/store/store.ts";
-import { FakeCluster } from "../helpers/cluster.ts";
-import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
   claimAttempt,
   claimOne,
   LEASE_MS,
   leaseOne,
-  newAttemptResult,
   newFinish,
   newPost,
   newTask,
   openTestStore,
   retainedUntil,
   RETENTION_MS,
-  seedAccount,
   seedWorker,
   T0,
 } from "../helpers/store.ts";
-
-const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-const HOST = "127.0.0.1";
-const WORKER_TYPE = { concurrency: 9, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
-
-interface Run {
-  readonly id: string;
-  readonly signal: AbortSignal;
-  readonly end: (outcome: RunOutcome) => void;
-}
-
-/** One node of a cluster that the test controls. Its store is a file that the other nodes use too. */
-class Node {
-  readonly clock = createFakeClock({ now: T0 });
-  readonly cluster = new FakeCluster(this.clock);
-  readonly engine: Engine;
-  readonly sent: string[] = [];
-  readonly runs: Run[] = [];
-  /** The ids of tasks whose end it reported. */
-  readonly ended: string[] = [];
-  awaited: readonly string[] = [];
-  /** Overrides the results of its attempts. */
-  result: Partial<AttemptResult> = {};
-  /** Ends the attempts in progress. */
-  endSends: () => void = () => {};
-  abortedSends = 0;
-  /** True while runs ignore their signal. */
-  areDeaf = false;
-
-  constructor(
-    store: Store,
-    {
-      overrides = {},
-      inFlightPerHostMax = 2,
-    }: { readonly overrides?: Partial<Store>; readonly inFlightPerHostMax?: number } = {},
-  ) {
-    const allow = parseAllowList([HOST]);
-    assert(allow.kind === "allow-list");
-    const gate = Promise.withResolvers<void>();
-    this.endSends = gate.resolve;
-    this.engine = new Engine({
-      ...{ store: this.cluster.share(store, overrides), clock: this.clock, log, resources: [] },
-      ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [60_000] },
-      taskEnded: (id) => void this.ended.push(id),
-      ...{ awaited: () => this.awaited, accountsDisabled() {} },
-      types: new Map([
-        [
-          "echo",
-          {
-            retries: 0,
-            runner: {
-              concurrency: 9,
-              run: ({ id }, { signal }) =>
-                new Promise<RunOutcome>((resolve) => {
-                  const stop = (): void => {
-                    if (!this.areDeaf) resolve({ kind: "aborted" });
-                  };
-                  if (signal.aborted) return stop();
-                  signal.addEventListener("abort", stop);
-                  this.runs.push({ id, signal, end: resolve });
-                }),
-            },
-          },
-        ],
-      ]),
-      workerTypes: new Map([["print", WORKER_TYPE]]),
-      sender: {
-        send: async ({ headers }) => {
-          this.sent.push(headers["x-attempt"] ?? "");
-          await gate.promise;
-          const delivered = { outcome: "delivered", httpStatus: 200, error: null } as const;
-          return newAttemptResult({ ...delivered, ...this.result });
-        },
-        abort: () => void this.abortedSends++,
-      },
-      urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
-      limits: { inFlightMax: 8, inFlightPerHostMax },
-    });
-  }
-
-  /** Advances the clock second by second, and waits for the effects. */
-  async pass(seconds: number): Promise<void> {
-    for (let second = 0; second < seconds; second++) {
-      this.clock.advance(1000);
-      await turns();
-    }
-  }
-}
-
-async function turns(): Promise<void> {
-  for (let i = 0; i < 20; i++) await new Promise<void>((resolve) => setImmediate(resolve));
-}
-
-async function startNode(
-  t: TestContext,
-  options: ConstructorParameters<typeof Node>[1] & {
-    readonly store?: Store;
-    /** Other nodes at its start. */
-    readonly others?: number;
-  } = {},
-) {
-  const store = options.store ?? (await openTestStore(t));
-  const node = new Node(store, options);
-  const accountId = await seedAccount(store);
-  const { others = 0 } = options;
-  node.cluster.members = ["node-1", ...Array.from({ length: others }, (_, i) => `other-${i}`)];
-  await node.engine.start();
-  await turns();
-  t.after(async () => {
-    for (const run of node.runs) run.end({ kind: "aborted" });
-    node.endSends();
-    node.engine.drain();
-    node.engine.abort();
-    await node.engine.quiet();
-  });
-  return {
-    ...{ node, store, accountId },
-    /** Posts a task at another node. */
-    async post(task = newTask()) {
-      await store.insertTasks(newPost(accountId, [task]));
-      return task;
-    },
-    /** Posts a task and ends it at another node, so that its postback is due. */
-    async postDue(endedAt = T0) {
-      const postback = { url: `http://${HOST}/hook`, host: HOST };
-      const task = newTask({ type: "x", postback });
-      await store.insertTasks(newPost(accountId, [task]));
-      await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt }));
-      return task;
-    },
-    lanes: [{ accountId, host: HOST }],
-    counts: () => [node.runs.length, node.sent.length],
-  };
-}
-
-/** A gate before the result of each claim. */
-function gateOf() {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  return { opened: promise, open: resolve };
-}
+import { HOST, WORKER_TYPE, gateOf, startNode, turns } from "./engine-node.ts";
 
 test("a task of another node runs within a second, and immediately after a notification", async (t) => {
   const { node, post } = await startNode(t);
@@ -628,112 +480,4 @@ test("a store of one node is never polled for work of other nodes", async (t) =>
   const { node } = await startNode(t, { store, overrides });
   await node.pass(61);
   assert.deepEqual(calls, []);
-});
-
-/** A step of the store that rejects the operations that `isBad` names. */
-function rejecting<Args, Value>(
-  step: (args: Args) => Promise<Value>,
-  isBad: (args: Args) => boolean,
-): (args: Args) => Promise<Value> {
-  return async (args) => {
-    if (isBad(args)) throw new Error("a write was rejected: it cannot be stored");
-    return step(args);
-  };
-}
-
-test("a task whose result cannot be stored fails, and the engine continues", async (t) => {
-  const store = await openTestStore(t);
-  const finishTask = rejecting(store.finishTask, ({ resultText }) => resultText === '"bad"');
-  const { node, accountId, post } = await startNode(t, { store, overrides: { finishTask } });
-  const tasks = [await post(), await post()];
-  await node.pass(1);
-
-  node.runs.forEach(({ end }, i) =>
-    end({ kind: "completed", resultText: i === 0 ? '"bad"' : "2" }),
-  );
-  await node.pass(1);
-
-  const found = await Promise.all(tasks.map(({ id }) => store.findTask({ accountId, id })));
-  assert.deepEqual(new Set(found.map((each) => each?.task.statusCode)), new Set([50010, 20000]));
-  await post();
-  await node.pass(1);
-  assert.equal(node.runs.length, 3);
-});
-
-test("a worker's result that cannot be stored fails its task, and no other of the request", async (t) => {
-  const store = await openTestStore(t);
-  const endLeases = rejecting(store.endLeases, ({ ends }) =>
-    ends.some(({ sequel }) => sequel.kind === "finish" && sequel.resultText === '"bad"'),
-  );
-  const { node, accountId, post } = await startNode(t, { store, overrides: { endLeases } });
-  const workerId = await seedWorker(store);
-  await post(newTask({ type: "print" }));
-  await post(newTask({ type: "print" }));
-  const gone = new AbortController().signal;
-  const order = { workerId, types: ["print"], max: 2, waitMs: 30_000, gone };
-  const claim = node.engine.desk.claim(order);
-  await node.pass(1);
-  const leases = await claim;
-
-  const outcomes = await node.engine.desk.complete(
-    workerId,
-    leases.map(({ id, leaseId }, i) => ({ id, leaseId, resultText: i === 0 ? '"bad"' : "2" })),
-  );
-
-  assert.deepEqual(outcomes, ["ok", "ok"]);
-  const found = await Promise.all(leases.map(({ id }) => store.findTask({ accountId, id })));
-  const codes = found.map((each) => each?.task.statusCode);
-  assert.deepEqual(codes, [50010, 20000]);
-});
-
-test("an attempt whose response cannot be stored is recorded without it", async (t) => {
-  const store = await openTestStore(t);
-  const recordAttempt = rejecting(store.recordAttempt, ({ result }) => result.address !== null);
-  const { node, accountId, postDue } = await startNode(t, { store, overrides: { recordAttempt } });
-  const { id } = await postDue(T0 + 1000);
-  node.result = { address: HOST };
-  node.endSends();
-
-  await node.pass(1);
-
-  const [delivery] = (await store.listDeliveries({ accountId, id })) ?? [];
-  assert.equal(delivery?.state, "delivered");
-});
-
-test("claims that the store rejects are repeated", async (t) => {
-  const store = await openTestStore(t);
-  let areBad = true;
-  const overrides = {
-    claimTasks: rejecting(store.claimTasks, () => areBad),
-    claimAttempts: rejecting(store.claimAttempts, () => areBad),
-  };
-  const { node, post, postDue, counts } = await startNode(t, { store, overrides });
-  await post();
-  await postDue(T0 + 1000);
-  await node.pass(3);
-  assert.deepEqual([counts(), node.engine.isHalted], [[0, 0], false]);
-  areBad = false;
-
-  await node.pass(61);
-
-  assert.deepEqual(counts(), [1, 1]);
-});
-
-test("a node joins again after a fault of the store, and continues", async (t) => {
-  const store = await openTestStore(t);
-  let isSound = false;
-  const overrides: Partial<Store> = {
-    claimTasks: (claim) =>
-      isSound ? store.claimTasks(claim) : Promise.reject(new StoreError("unknown", "lost")),
-  };
-  const { node, post } = await startNode(t, { store, overrides });
-  await post();
-
-  await node.pass(1);
-
-  assert.deepEqual([node.cluster.rejoins.length, node.engine.isHalted], [1, false]);
-  isSound = true;
-  node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
-  await node.pass(1);
-  assert.equal(node.runs.length, 1);
 });

@@ -10,8 +10,7 @@ import { type TestContext, test } from "node:test";
 
 import { RUN_OF, endOrphans, hasRunningMember, runMark } from "../../src/run/processes.ts";
 import { isThere } from "../helpers/process.ts";
-import { node, sh } from "./command-run.ts";
-import { openHeldProcesses } from "./held-process.ts";
+import { node, openHeldProcesses, sh } from "./command-run.ts";
 
 const skip = existsSync("/proc/self/stat") ? false : "this system has no /proc";
 

@@ -509,6 +509,7 @@ test("the progress of valid leases is kept until the end of the run", async () =
   assert.deepEqual(setup.progress.get("a"), progress);
   await setup.desk.release(WORKER, [beat]);
   assert.equal(setup.progress.get("a"), undefined);
+  assert.deepEqual(setup.told, ["wake print"], "a release counts as no run");
 
   // Of an earlier lease that ended at another node.
   setup.progress.set("b", progress);

@@ -1,17 +1,120 @@
 import assert from "node:assert/strict";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 
 import { makeCertificate } from "../helpers/certificate.ts";
-import { createTestAccount } from "../helpers/daemon.ts";
+import { type TestDaemon, createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
-import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
-import type { Program } from "../helpers/program.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { type Program, runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { taskClient, type TaskClient } from "../helpers/task-client.ts";
+import { type TaskClient, taskClient } from "../helpers/task-client.ts";
 import { startTrap } from "../helpers/trap.ts";
+
+/** The end of a webhook: it is delivered, refused at the attempt, or its post is rejected. */
+type Fate = "delivered" | "refused" | "rejected";
+
+const ALLOW = ["127.0.0.1:PORT", "localhost"];
+
+// PORT is the receiver's, OTHER a trap's. Both names of the DNS server resolve to 127.0.0.1.
+const FATES: Readonly<Record<string, Fate>> = {
+  "127.0.0.1:PORT": "delivered",
+  "2130706433:PORT": "delivered",
+  "[::ffff:7f00:1]:PORT": "delivered",
+  "LOCALHOST:PORT": "delivered",
+  "hooks.example.com:PORT": "delivered",
+  "127.0.0.1:OTHER": "rejected",
+  "127.0.0.2:PORT": "rejected",
+  "receiver.lan:PORT": "rejected",
+  "a.localhost:PORT": "rejected",
+  "hooks.example.com:OTHER": "refused",
+};
+
+test("webhooks.allow allows its entries and nothing else", async (t) => {
+  const receiver = await startReceiver(t, { host: "127.0.0.1" });
+  const trap = await startTrap(t, { host: receiver.host });
+  const dns = await startDnsServer(t);
+  for (const name of ["receiver.lan", "hooks.example.com"]) {
+    dns.script(name, { A: addresses("127.0.0.1") });
+  }
+  const withPorts = (text: string): string =>
+    text.replace("PORT", String(receiver.port)).replace("OTHER", String(trap.port));
+  const entries = JSON.stringify(ALLOW.map(withPorts));
+  const toml = `[webhooks]\nallow = ${entries}\ndns_servers = ${JSON.stringify(dns.servers)}\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  const targets = Object.keys(FATES);
+
+  const posted = await daemon.post(
+    targets.map((target) => ({ postback_url: `http://${withPorts(target)}/` })),
+  );
+  await daemon.daemon.idle();
+
+  const seen = posted.tasks.map(async (task, index) => [
+    targets[index],
+    await fateOf(daemon, task),
+  ]);
+  assert.deepEqual(Object.fromEntries(await Promise.all(seen)), FATES);
+  assert.deepEqual([trap.connections, receiver.requests.length], [0, 5]);
+});
+
+test("a target that is removed from webhooks.allow is refused at the next attempt, with the rule on record", async (t) => {
+  const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
+  const before = await startTestDaemon(t, { clock });
+  const posted = await before.post({ postback_url: receiver.url("/hook") });
+  await before.daemon.idle();
+  await before.daemon.stop();
+
+  const { folder, account } = before;
+  const strict = { clock, folder, account, toml: "[webhooks]\nallow = []\n" };
+  const after = await startTestDaemon(t, strict);
+  for (let minutes = 0; minutes < 60; minutes += 20) {
+    clock.advance(20 * 60_000);
+    await after.daemon.idle();
+  }
+
+  const { state, attempts } = await deliveryOf(after, posted.tasks[0]?.id ?? "");
+  assert.equal(state, "refused");
+  assert.equal(attempts.length, 2);
+  const { outcome, http_status, refusal } = attempts[1] ?? assert.fail();
+  assert.deepEqual([outcome, http_status], ["refused", null]);
+  const rule = "loopback (RFC 1122)";
+  assert.deepEqual(refusal, { host: "127.0.0.1", addresses: ["127.0.0.1"], rule });
+  assert.equal(receiver.requests.length, 1);
+});
+
+interface ShownAttempt {
+  readonly outcome: string | null;
+  readonly http_status: number | null;
+  readonly error: string | null;
+  readonly refusal: object | null;
+}
+
+async function deliveryOf(daemon: TestDaemon, id: string) {
+  const response = await daemon.call(`/v1/tasks/deliveries/${id}`);
+  // The contract has this shape.
+  const { deliveries } = (await response.json()) as {
+    readonly deliveries: readonly {
+      readonly state: string;
+      readonly attempts: readonly ShownAttempt[];
+    }[];
+  };
+  return deliveries[0] ?? assert.fail("no delivery");
+}
+
+async function fateOf(
+  daemon: TestDaemon,
+  task: { readonly id: string; readonly status_code: number; readonly status_message: string },
+): Promise<string> {
+  if (task.status_code === 40501) {
+    assert.match(task.status_message, /webhooks\.allow/);
+    return "rejected";
+  }
+  const { state, attempts } = await deliveryOf(daemon, task.id);
+  if (state === "refused") assert.match(attempts[0]?.error ?? "", /webhooks\.allow/);
+  return state;
+}
 
 const AUTHORITY = makeCertificate({ commonName: "test authority", isAuthority: true });
 const NAMED = { commonName: "hooks.example.com", names: ["hooks.example.com"] };
