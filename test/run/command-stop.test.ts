@@ -194,7 +194,8 @@ test("runs of every kind leave no process, descriptor, listener or timer behind"
   for (let i = 0; i < 10; i++) await runAll();
   const [outcome] = await runAll();
 
-  assert.equal(await countDescriptors(), descriptors);
+  // A connection of an earlier test may have closed meanwhile.
+  assert.ok((await countDescriptors()) <= descriptors);
   assert.equal(process.listenerCount("exit"), exitListeners);
   assert.equal(getEventListeners(signal, "abort").length, 0);
   assert.deepEqual(clock.pending(), []);
