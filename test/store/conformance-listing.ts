@@ -29,6 +29,7 @@ import {
   retainedUntil,
   seedAccount,
   seedDelivery,
+  seedFinished,
   seedWorker,
   taskQuery,
   webhook,
@@ -79,6 +80,25 @@ export function exerciseListing(open: OpenStore): void {
     assert.deepEqual(pluck(pages, "length"), [4, 1, 1, 2]);
     const newestFirst = pluck(refused, "id").reverse();
     assert.deepEqual(pages.flat(), newestFirst);
+  });
+
+  test("a list by tag and type reads along the filter that fewer tasks pass", async (t) => {
+    const { store, accountId } = await withAccount(open(t, { examineMax: 10 }));
+    const types = Array.from({ length: 30 }, (_, i) => (i % 10 === 0 ? "rare" : "echo"));
+    await seedFinished(store, accountId, {
+      tasks: types.map((type) => newTask({ tag: "usual", type })),
+    });
+    for (const [tag, type, count] of [
+      ["usual", "rare", 3],
+      ["none", "echo", 0],
+      ["usual", "none", 0],
+    ] as const) {
+      const query = taskQuery(accountId, { tag, type });
+      for (const read of ["listTasks", "listReady", "searchTasks"] as const) {
+        const { tasks, next } = await store[read](query);
+        assert.deepEqual([tasks.length, next], [count, null], `${read} ${tag} ${type}`);
+      }
+    }
   });
 
   test("an acknowledged task is in the next list", async (t) => {

@@ -110,12 +110,18 @@ function committed(...values: unknown[]): BatchReply {
 }
 
 describe("batches", () => {
-  test("a thousand operations keep their order over all batches", async () => {
+  test("a thousand operations keep their order over all batches, each within its weight", async () => {
     const { transport, submit, settled } = setUp({ batchWeightMax: 7 });
     const ids = Array.from({ length: 1000 }, (_, i) => String(i));
-    const all = ids.map((id, i) => submit(id, { weight: (i % 5) + 1 }));
+    // The last operation of a hundred is heavier than a batch.
+    const weightOf = (id: string) => (id.endsWith("99") ? 8 : (Number(id) % 5) + 1);
+    const all = ids.map((id) => submit(id, { weight: weightOf(id) }));
     await answerAll(transport, { all });
     assert.deepEqual(transport.ids.flat(), ids);
+    for (const batch of transport.ids) {
+      const weight = batch.reduce((sum, id) => sum + weightOf(id), 0);
+      assert(weight <= 7 || batch.length === 1, batch.join());
+    }
     const expected = ids.map((id) => `${id}: ${id}`);
     assert.deepEqual(settled, expected);
   });
@@ -248,7 +254,8 @@ describe("replies", () => {
 describe("backlog", () => {
   test("a full backlog sheds posts, and no work of the engine", async () => {
     const { transport, group, submit } = setUp({ backlogWeightMax: 10 });
-    const first = submit("a", { weight: 10, mayShed: true });
+    // A post larger than the backlog is accepted while no other post waits.
+    const first = submit("a", { weight: 11, mayShed: true });
     assert.equal(await submit("b", { mayShed: true }), "overloaded");
     const engine = submit("c", { weight: 100 });
     assert.equal(await submit("d", { mayShed: true }), "overloaded");
