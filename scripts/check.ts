@@ -104,7 +104,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     ],
     isShown: true,
   },
-  nightly: testStep("tests of the store on Debian's PostgreSQL and in one thread", "nightly", {
+  nightly: testStep("tests of the store on Debian's PostgreSQL and with a writer thread", "nightly", {
     postgres: "needed",
   }),
   runners: longRun("scripts/soak.ts", "runners"),

@@ -26,8 +26,8 @@ const FULL = [
 
 const CONFORMANCE = "store/postgres";
 
-// The same rules as `store/sqlite-thread-1` and `-2`, which run on every change.
-const NIGHTLY = ["store/sqlite-inline"];
+// The same rules as `store/sqlite-1` and `-2`, which run on every change.
+const NIGHTLY = ["store/sqlite-thread"];
 
 // Tests of one room in one process. The others start the program or a daemon, or wait in real time.
 const QUICK = ["parser", "scripts", "store"];
@@ -179,7 +179,6 @@ const PURE = [
   "soak/lease-judge",
   "soak/ledger",
   "store/loop",
-  "store/retry",
 ];
 
 /**

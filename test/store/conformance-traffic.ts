@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import fc from "fast-check";
-
 import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
-import { bucketOf } from "../../src/domain/stats/time-series.ts";
-import type { TaskSummary } from "../../src/domain/task/task.ts";
 import type { AttemptOutcome, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
-import type { Changes, Delivery, HostTraffic, Scope, Store } from "../../src/store/store.ts";
+import type { Changes, HostTraffic, Scope, Store } from "../../src/store/store.ts";
 import {
   NEW_TASK_BYTES,
   NO_OWN_LIMITS,
@@ -28,57 +24,15 @@ import {
   postTask,
   seedAccount,
   seedDelivery,
-  taskQuery,
   webhook,
   withAccount,
   withAccounts,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-import {
-  retryOf,
-  ALL_REASONS,
-  HOSTS,
-  WAITS_MS,
-  type World,
-  liveRound,
-  newWorld,
-  randomLife,
-} from "./random-life.ts";
 
 const EVER = { from: 0, to: T0 + 10 * RETENTION_MS };
 
 export function exerciseTraffic(open: OpenStore): void {
-  // Steps of a round share batches, and some fail: their batch runs again.
-  test("traffic equals the logs after random writes", async (t) => {
-    const { store, again } = await open(t);
-    const world = await newWorld(store);
-    const undone = new Set<string>();
-
-    const property = fc.asyncProperty(randomLife({ erases: false }), async (rounds) => {
-      for (const round of rounds) {
-        for (const reason of await liveRound(world, round)) undone.add(reason);
-      }
-      await assertAsLogged(world);
-    });
-    // The order of steps may differ: lives continue until every event has happened.
-    let lives = 0;
-    do await fc.assert(property, { numRuns: 60, seed: 9 + lives++ });
-    while (lives < 5 && (await assertAsLogged(world)).some(({ sums }) => lacksSome(sums)));
-
-    for (const scope of await assertAsLogged(world)) assertSomeOfEach(scope);
-    assert.deepEqual(undone, ALL_REASONS);
-    await giveUpAll(store);
-    const before = await Promise.all(scopesOf(world).map((scope) => read(store, scope)));
-    while ((await store.eraseExpired({ now: EVER.to, max: 100 })).looked > 0) continue;
-    await store.close();
-    const reopened = await again();
-    const after = await Promise.all(scopesOf(world).map((scope) => read(reopened, scope)));
-    assert.deepEqual(after, before.map(withoutUndelivered));
-    for (const [place, scope] of scopesOf(world).entries()) {
-      assert.deepEqual(await foldedSums(reopened, scope), before[place]?.sums);
-    }
-  });
-
   test("traffic is counted by the minute of each change", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const times = [T0, T0 + MINUTE_MS - 1, T0 + MINUTE_MS, T0 + HOUR_MS];
@@ -285,176 +239,6 @@ export function exerciseOverviews(open: OpenStore): void {
       1,
     );
   });
-}
-
-/** Counts by step, durations of attempts, counts by host, and the sum of all steps. */
-interface Counted {
-  readonly steps: Readonly<Record<number, Sums>>;
-  readonly durations: Readonly<Record<string, number>>;
-  readonly hosts: Readonly<Record<string, HostSums>>;
-  readonly sums: Sums;
-}
-
-type Sums = Record<(typeof WORDS)[number], number>;
-
-const WORDS = [
-  ...(["posted", "completed", "failed", "cancelled", "firstAttempts", "firstDelivered"] as const),
-  ...(["delivered", "givenUp", "refused"] as const),
-] as const;
-
-interface HostSums {
-  attempts: number;
-  succeeded: number;
-  givenUp: number;
-  refused: number;
-  retrying: number;
-}
-
-function scopesOf({ accounts }: World): readonly Scope[] {
-  return [...accounts, null];
-}
-
-async function assertAsLogged(world: World): Promise<readonly Counted[]> {
-  const logs = await Promise.all(world.accounts.map((id) => readLog(world, id)));
-  const logged = [...logs.map((log) => recount([log])), recount(logs)];
-  for (const [place, scope] of scopesOf(world).entries()) {
-    assert.deepEqual(await read(world.store, scope), logged[place]);
-  }
-  return logged;
-}
-
-function lacksSome(sums: Sums): boolean {
-  return WORDS.some((word) => sums[word] === 0);
-}
-
-function assertSomeOfEach({ sums, durations, hosts }: Counted): void {
-  for (const word of WORDS) assert(sums[word] > 0, word);
-  assert(Object.keys(durations).length > 10);
-  assert.deepEqual(Object.keys(hosts).sort(), HOSTS);
-}
-
-async function read(store: Store, scope: Scope): Promise<Counted> {
-  const { steps, durations } = await store.findTraffic({ scope, ...EVER });
-  const { hosts, hasMore } = await store.listHostTraffic({ scope, since: 0, limit: 100 });
-  assert.equal(hasMore, false);
-  const tally = new Recount();
-  for (const { at, stepMs, ...step } of steps) {
-    assert.equal(stepMs, MINUTE_MS);
-    for (const word of WORDS) tally.count(at, word, step[word]);
-  }
-  for (const { at, bucket, count } of durations) tally.durations[`${at} ${bucket}`] = count;
-  for (const { host, durations: ofHost, lastFailure: _last, ...sums } of hosts) {
-    tally.hosts[host] = sums;
-    assert.equal(sumOf([...ofHost.values()]), sums.attempts);
-  }
-  return tally.end();
-}
-
-/** The counts after the erasure of all tasks: without given up and refused deliveries. */
-function withoutUndelivered(counted: Counted): Counted {
-  const hosts = Object.entries(counted.hosts).map(
-    ([host, sums]) => [host, { ...sums, givenUp: 0, refused: 0 }] as const,
-  );
-  return { ...counted, hosts: Object.fromEntries(hosts) };
-}
-
-async function foldedSums(store: Store, scope: Scope): Promise<Sums> {
-  while ((await store.foldTraffic({ minutesBefore: EVER.to })) === "more") continue;
-  const { steps } = await store.findTraffic({ scope, ...EVER });
-  const tally = new Recount();
-  for (const { at, stepMs, ...step } of steps) {
-    assert.equal(stepMs, HOUR_MS);
-    assert.equal(at % HOUR_MS, 0);
-    for (const word of WORDS) tally.count(at, word, step[word]);
-  }
-  return tally.end().sums;
-}
-
-/** All tasks and deliveries of an account. */
-interface Log {
-  readonly tasks: readonly TaskSummary[];
-  readonly deliveries: readonly Delivery[];
-}
-
-async function readLog({ store, ids }: World, accountId: number): Promise<Log> {
-  const keys = ids.filter((key) => key.accountId === accountId);
-  const [{ tasks }, deliveries] = await Promise.all([
-    store.listTasks(taskQuery(accountId, { limit: 10_000 })),
-    Promise.all(keys.map((key) => store.listDeliveries(key))),
-  ]);
-  return { tasks, deliveries: deliveries.flatMap((ofTask) => ofTask ?? []) };
-}
-
-/** Counts the same from tasks and attempts, one by one. */
-function recount(logs: readonly Log[]): Counted {
-  const tally = new Recount();
-  for (const { tasks, deliveries } of logs) {
-    for (const { createdAt, completedAt, state } of tasks) {
-      tally.count(createdAt, "posted");
-      if (state === "queued" || state === "running") continue;
-      assert(completedAt !== null);
-      tally.count(completedAt, state);
-    }
-    for (const delivery of deliveries) tally.countDelivery(delivery);
-  }
-  return tally.end();
-}
-
-const NO_HOST: HostSums = { attempts: 0, succeeded: 0, givenUp: 0, refused: 0, retrying: 0 };
-
-class Recount {
-  readonly durations: Record<string, number> = {};
-  readonly hosts: Record<string, HostSums> = {};
-  readonly #steps: Record<number, Sums> = {};
-
-  count(time: number, word: (typeof WORDS)[number], by = 1): void {
-    const at = time - (time % MINUTE_MS);
-    const step = (this.#steps[at] ??= noSums());
-    step[word] += by;
-  }
-
-  countDelivery({ url, state, attempts }: Delivery): void {
-    const { host } = new URL(url);
-    if (state === "given_up") this.#ofHost(host).givenUp++;
-    if (state === "refused") this.#ofHost(host).refused++;
-    const isOpen = state === "scheduled" || state === "in_flight";
-    if (isOpen && retryOf(attempts, attempts.length - 1) > 0) this.#ofHost(host).retrying++;
-    for (const [place, { outcome, startedAt, endedAt }] of attempts.entries()) {
-      if (outcome === null || outcome === "interrupted") continue;
-      assert(startedAt !== null && endedAt !== null);
-      const ofHost = this.#ofHost(host);
-      const key = `${endedAt - (endedAt % MINUTE_MS)} ${bucketOf(endedAt - startedAt)}`;
-      this.durations[key] = (this.durations[key] ?? 0) + 1;
-      ofHost.attempts++;
-      const retry = retryOf(attempts, place);
-      if (retry === 0) this.count(endedAt, "firstAttempts");
-      if (outcome === "delivered") {
-        ofHost.succeeded++;
-        this.count(endedAt, "delivered");
-        if (retry === 0) this.count(endedAt, "firstDelivered");
-      } else if (outcome === "refused") this.count(endedAt, "refused");
-      else if (retry === WAITS_MS.length) this.count(endedAt, "givenUp");
-      else this.count(endedAt, "posted", 0);
-    }
-  }
-
-  #ofHost(host: string): HostSums {
-    return (this.hosts[host] ??= { ...NO_HOST });
-  }
-
-  end(): Counted {
-    const { durations, hosts } = this;
-    const sums = noSums();
-    for (const step of Object.values(this.#steps)) {
-      for (const word of WORDS) sums[word] += step[word];
-    }
-    return { steps: this.#steps, durations, hosts, sums };
-  }
-}
-
-function noSums(): Sums {
-  const tasks = { posted: 0, completed: 0, failed: 0, cancelled: 0 };
-  return { ...tasks, firstAttempts: 0, firstDelivered: 0, delivered: 0, givenUp: 0, refused: 0 };
 }
 
 function sumOf(counts: readonly number[]): number {

@@ -1,27 +1,31 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
-import { StoreError, type Store } from "../../src/store/store.ts";
+import { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
+import { type Store, StoreError } from "../../src/store/store.ts";
 import {
+  RETENTION_MS,
+  T0,
   giveUpAll,
+  newEmptyDatabase,
   newFinish,
   newPost,
   newRefusedTask,
   newStale,
   newTask,
   newTaskId,
-  taskQuery,
+  openTestStore,
+  postTask,
   retainedUntil,
-  RETENTION_MS,
   seedDelivery,
   seedFinished,
-  T0,
+  taskQuery,
   webhook,
   withAccount,
-  postTask,
 } from "../helpers/store.ts";
 import * as accounts from "./conformance-accounts.ts";
 import * as clock from "./conformance-clock.ts";
+import * as counts from "./conformance-counts.ts";
 import * as deliveries from "./conformance-deliveries.ts";
 import * as leases from "./conformance-leases.ts";
 import * as listing from "./conformance-listing.ts";
@@ -52,27 +56,63 @@ export type OpenStore = (t: TestContext, options?: StoreLimits) => Promise<Opene
 
 /** The groups of the suite: the exports of its files by their names, as `exerciseLeases`. */
 const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
-  ...{ ...accounts, ...clock, ...deliveries, ...leases, ...listing, ...queue, ...quotas },
+  ...{
+    ...accounts,
+    ...clock,
+    ...counts,
+    ...deliveries,
+    ...leases,
+    ...listing,
+    ...queue,
+    ...quotas,
+  },
   ...{ ...redelivery, ...sessions, ...tasks, ...traffic, exerciseUpkeep, exerciseWhole },
 };
 
-/** A share of the groups, so that several processes may have one each. */
-export interface SuitePart {
-  /** From 0. */
-  readonly part: number;
-  readonly of: number;
-}
-
-/** Holds an implementation of {@link Store} to every sentence of its comments; all of them unless a part is named. */
+/** Holds an implementation of {@link Store} to every sentence of its comments; by default to all groups. */
 export function exerciseStore(
   name: string,
   open: OpenStore,
-  { part, of }: SuitePart = { part: 0, of: 1 },
+  isExercised: (group: string, place: number) => boolean = () => true,
 ): void {
-  for (const [index, [group, exercise]] of Object.entries(GROUPS).entries()) {
+  for (const [place, [group, exercise]] of Object.entries(GROUPS).entries()) {
     const title = group.replace("exercise", "").replaceAll(/[A-Z]/g, (letter) => ` ${letter}`);
-    if (index % of === part) describe(`${name}:${title.toLowerCase()}`, () => exercise(open));
+    if (isExercised(group, place)) describe(`${name}:${title.toLowerCase()}`, () => exercise(open));
   }
+}
+
+/** Opens stores in SQLite whose writes are done by a thread, or by the caller. */
+export function openWith(writer: "thread" | "inline"): OpenStore {
+  return async (t, options = {}) => {
+    const file = await newEmptyDatabase(t);
+    const again: OpenedStore["again"] = (limits = options) =>
+      openTestStore(t, { ...limits, file, writer });
+    return { store: await again(), again };
+  };
+}
+
+// To start the threads of a store takes twice as long as most tests.
+const WITH_THREADS: readonly string[] = [
+  ...["exerciseListing", "exercisePosting", "exerciseWatch", "exerciseWhole"],
+];
+
+/** Half of the groups without threads, and half of {@link WITH_THREADS} with threads. */
+export function exerciseSqlite(half: 0 | 1): void {
+  copyMessages();
+  exerciseStore("sqlite without threads", openWith("inline"), (_, place) => place % 2 === half);
+  exerciseStore(
+    "sqlite with threads",
+    openWith("thread"),
+    (group) => WITH_THREADS.indexOf(group) % 2 === half,
+  );
+}
+
+/** From now on batches and replies are copied in this thread too: writes that no message can carry are rejected. */
+function copyMessages(): void {
+  const { run } = BatchRunner.prototype;
+  BatchRunner.prototype.run = function (this: BatchRunner, operations) {
+    return structuredClone(Reflect.apply(run, this, [structuredClone(operations)]));
+  };
 }
 
 function exerciseUpkeep(open: OpenStore): void {
@@ -241,28 +281,16 @@ function exerciseWhole(open: OpenStore): void {
     assert.equal(before.inFlight.length, 1);
   });
 
-  test("a close finishes earlier writes and may be repeated", async (t) => {
+  test("a close finishes earlier writes, refuses later ones, and may be repeated", async (t) => {
     const { store, again, accountId } = await withAccount(open(t));
-    const tasks = Array.from({ length: 300 }, () => newTask());
-    const posts = tasks.map((task) => store.insertTasks(newPost(accountId, [task])));
-    await Promise.all([store.close(), store.close()]);
-    await Promise.all(posts);
+    const post = () => store.insertTasks(newPost(accountId, [newTask()]));
+    const posts = Array.from({ length: 300 }, post);
+    const closes = [store.close(), store.close()];
+    await assert.rejects(post(), { name: "StoreError", kind: "closed" });
+    await Promise.all([...closes, ...posts]);
     const claimed = await (await again()).claimTasks({ type: "echo", max: 1000, now: T0 });
     assert.equal(claimed.length, 300);
     await store.close();
-  });
-
-  test("a write after the begin of a close is refused", async (t) => {
-    const { store, again, accountId } = await withAccount(open(t));
-    const [early, late] = [newTask(), newTask()];
-    const accepted = store.insertTasks(newPost(accountId, [early]));
-    const closing = store.close();
-    const refused = store.insertTasks(newPost(accountId, [late]));
-    await assert.rejects(refused, { name: "StoreError", kind: "closed" });
-    await Promise.all([accepted, closing]);
-    const reopened = await again();
-    assert.notEqual(await reopened.findTask({ accountId, id: early.id }), null);
-    assert.equal(await reopened.findTask({ accountId, id: late.id }), null);
   });
 
   test("a closed store rejects every method with the kind closed", async (t) => {

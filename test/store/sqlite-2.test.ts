@@ -1,0 +1,3 @@
+import { exerciseSqlite } from "./conformance.ts";
+
+exerciseSqlite(1);
