@@ -1,43 +1,14 @@
 import assert from "node:assert/strict";
+import { globSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
+import { pathToFileURL } from "node:url";
 
 import { schemaSql } from "../../src/assets.ts";
-import * as accessRequests from "../../src/store/sql/access-requests.ts";
-import * as accountErasure from "../../src/store/sql/account-erasure.ts";
-import * as accountOverviews from "../../src/store/sql/account-overviews.ts";
-import * as accounts from "../../src/store/sql/accounts.ts";
-import * as audit from "../../src/store/sql/audit.ts";
-import * as clock from "../../src/store/sql/clock.ts";
-import * as sharedDeliveries from "../../src/store/sql/deliveries.ts";
-import * as deliveryLog from "../../src/store/sql/delivery-log.ts";
-import * as deliveryPauses from "../../src/store/sql/delivery-pauses.ts";
-import * as fewTasks from "../../src/store/sql/few-tasks.ts";
-import * as sharedQueue from "../../src/store/sql/queue.ts";
-import * as redeliveryOrders from "../../src/store/sql/redelivery-orders.ts";
-import * as retention from "../../src/store/sql/retention.ts";
-import * as sessions from "../../src/store/sql/sessions.ts";
-import * as suspensions from "../../src/store/sql/suspensions.ts";
-import * as taskErasure from "../../src/store/sql/task-erasure.ts";
-import * as taskList from "../../src/store/sql/task-list.ts";
-import * as taskSources from "../../src/store/sql/task-sources.ts";
-import * as timeline from "../../src/store/sql/timeline.ts";
-import * as hostTraffic from "../../src/store/sql/traffic.ts";
-import * as workCounts from "../../src/store/sql/work-counts.ts";
-import * as workers from "../../src/store/sql/workers.ts";
-import * as attempts from "../../src/store/sqlite/attempts.ts";
-import * as counts from "../../src/store/sqlite/counts.ts";
-import * as deliveries from "../../src/store/sqlite/deliveries.ts";
-import * as leases from "../../src/store/sqlite/leases.ts";
-import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import * as posts from "../../src/store/sqlite/posts.ts";
-import * as queue from "../../src/store/sqlite/queue.ts";
-import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
-import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
-import * as tasks from "../../src/store/sqlite/tasks.ts";
-import * as traffic from "../../src/store/sqlite/traffic.ts";
+import { type Connection, openWriter } from "../../src/store/sqlite/machine/connection.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
+  T0,
   claimLanes,
   newAccessRequest,
   newDatabaseFile,
@@ -50,50 +21,27 @@ import {
   openTestStore,
   seedAccount,
   seedWorker,
-  T0,
   webhook,
 } from "../helpers/store.ts";
 
-const MODULES: readonly object[] = [
-  ...[tasks, taskRuns, counts, posts, traffic, hostTraffic, accountOverviews, queue, taskClaims],
-  ...[leases, workers, sessions, attempts, deliveries, accounts, suspensions, taskErasure],
-  ...[sharedDeliveries, deliveryLog, redeliveryOrders, retention, sharedQueue, accountErasure],
-  ...[accessRequests, clock, audit, workCounts, taskList, taskSources, fewTasks, timeline],
-];
+const STORE = join(import.meta.dirname, "../../src/store");
 
-/** Statements of one purpose, by name. */
-const FAMILIES: Readonly<Record<string, object>> = {
-  TOUCH_KEY: accounts.TOUCH_KEYS,
-  TOUCH_SESSION: sessions.TOUCH_SESSIONS,
-  TOUCH_WORKER: workers.TOUCH_WORKERS,
-  LIST_REQUESTS: accessRequests.LIST_REQUESTS,
-  LIST_ENTRIES: audit.LIST_ENTRIES,
-  ACCOUNT_TASKS: accountErasure.ACCOUNT_TASKS,
-  ERASE_DECIDED: retention.ERASE_DECIDED,
-  ERASE_TRAFFIC: retention.ERASE_TRAFFIC,
-  ERASE_MADE: retention.ERASE_MADE,
-  COUNT_SCHEDULED: deliveryPauses.COUNT_SCHEDULED_OF,
-  PASSING_BY: taskList.PASSING_BY,
-  LOOKED_AT_BY: taskList.LOOKED_AT_BY,
-  COUNT_BY: taskSources.COUNT_BY,
-  LISTED_BY: fewTasks.LISTED_BY,
-};
-
-/** The statements that run for a task, a request or a tick. */
-const STATEMENTS = new Map(
-  [
-    ...MODULES.flatMap((module) => statementsOf(module)),
-    ...Object.entries(FAMILIES).flatMap(([family, statements]) =>
-      statementsOf(statements).map(([name, sql]) => [`${family}_${name}`, sql] as const),
-    ),
-  ].toSorted(([one], [other]) => (one < other ? -1 : 1)),
-);
-
-function statementsOf(module: object): readonly (readonly [name: string, sql: string])[] {
-  return Object.entries(module).flatMap(([name, value]) => {
-    const text = textOf(value);
-    return /^\s*(SELECT|UPDATE|DELETE|WITH)\b/.test(text) ? [[name, text] as const] : [];
-  });
+/** The statements of both folders by name, those of one purpose by the name of their table and their own. */
+const STATEMENTS = new Map<string, string>();
+for (const file of globSync("{sql,sqlite}/*.ts", {
+  cwd: STORE,
+  exclude: ["**/*-thread.ts"],
+}).toSorted()) {
+  const module: object = await import(pathToFileURL(join(STORE, file)).href);
+  for (const [name, value] of Object.entries(module)) {
+    const members = typeof value === "object" ? Object.entries(value ?? {}) : [];
+    const family = members.filter(([, member]) => typeof member === "object");
+    for (const [key, each] of [["", value] as const, ...family]) {
+      const text = textOf(each);
+      const isWhole = /^\s*(SELECT|UPDATE|DELETE|WITH)\b/.test(text);
+      if (isWhole) STATEMENTS.set(key === "" ? name : `${name}_${key}`, text);
+    }
+  }
 }
 
 /** The text for SQLite; empty if the value is not a statement. */
@@ -127,7 +75,10 @@ function planOf(connection: Connection, sql: string): readonly string[] {
 }
 
 function plansOn(connection: Connection): string {
-  const plans = Array.from(STATEMENTS, ([name, sql]) => [name, planOf(connection, sql)] as const);
+  const plans = Array.from(
+    STATEMENTS,
+    ([name, sql]) => [name, planOf(connection, sql)] as const,
+  ).sort();
   return plans.map(([name, plan]) => `${name}: ${plan.join("; ")}\n`).join("");
 }
 
