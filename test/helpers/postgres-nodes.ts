@@ -10,6 +10,7 @@ import {
 } from "../../src/store/postgres/postgres-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "./afterwards.ts";
+import { newDatabaseUrl } from "./postgres.ts";
 
 /** A fifth of the usual time: a node that is cut off counts as dead after two seconds. */
 export const QUICK_BEAT_MS = 400;
@@ -47,7 +48,25 @@ export function openPatientNode(
   url: string,
   options: Partial<PostgresStoreOptions> = {},
 ): Promise<Store> {
-  return openNode(t, url, { beatMs: 60_000, lockMs: 60_000, ...options });
+  return openNode(t, url, { ...PATIENT, ...options });
+}
+
+/** Opens a new database as two nodes. */
+export async function openPair(t: TestContext, options: Partial<PostgresStoreOptions> = {}) {
+  const url = await newDatabaseUrl(t);
+  const first = await openNode(t, url, options);
+  return { url, first, second: await openNode(t, url, options) };
+}
+
+/** The {@link openPatientNode} options. */
+export const PATIENT = { beatMs: 60_000, lockMs: 60_000 } as const;
+
+/** Resolves when another session waits for a lock of this one. */
+export async function whenBlocking(session: pg.Client): Promise<void> {
+  const waits =
+    "SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+  const isWaited = async () => ((await session.query(waits)).rowCount ?? 0) > 0;
+  await eventually("another session waits", isWaited, 30_000);
 }
 
 /** Resolves when the condition is met. */

@@ -1,43 +1,46 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
 import { SELECT_DUE } from "../../../src/store/postgres/attempts.ts";
 import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
 import { DELAYED_TYPES, FIND_WAITING_TYPES } from "../../../src/store/postgres/queue.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { askDatabase, openNode, openSession } from "../../helpers/postgres-nodes.ts";
-import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
+import type { AttemptRecord, ClaimedAttempt, Store } from "../../../src/store/store.ts";
+import { seedDue } from "../../helpers/delivery.ts";
+import { askDatabase, openNode, openPair, openSession } from "../../helpers/postgres-nodes.ts";
+import { type PlanStep, Planner } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
-  claimOne,
   LEASE_MS,
+  T0,
+  claimAttempt,
+  claimOne,
+  endLease,
   leaseOne,
+  newAttemptRecord,
+  newAttemptResult,
   newFinish,
   newLeaseClaim,
+  newLeaseEnd,
   newLeaseType,
   newPost,
   newTask,
-  seedAccount,
-  seedWorker,
-  T0,
   pluck,
+  seedAccount,
+  seedDelivery,
+  seedWorker,
 } from "../../helpers/store.ts";
 
 /** Two nodes that share a database, with an account. */
 async function openNodes(t: TestContext) {
-  const url = await newDatabaseUrl(t);
-  const first = await openNode(t, url);
-  const accountId = await seedAccount(first);
-  const post = (tasks: number) =>
-    first.insertTasks(
-      newPost(
-        accountId,
-        Array.from({ length: tasks }, () => newTask()),
-      ),
-    );
-  return { url, first, second: await openNode(t, url), accountId, post };
+  const pair = await openPair(t);
+  const accountId = await seedAccount(pair.first);
+  const post = (count: number) => {
+    const tasks = Array.from({ length: count }, () => newTask());
+    return pair.first.insertTasks(newPost(accountId, tasks));
+  };
+  return { ...pair, accountId, post };
 }
 
 /** Claims until there is nothing more. */
@@ -70,17 +73,6 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     assert.equal(new Set(claimed).size, 400);
   });
 
-  test("a claim skips locked rows without waiting", async (t) => {
-    const { url, first, post } = await openNodes(t);
-    await post(5);
-    const other = await openSession(t, url);
-    await other.query("BEGIN");
-    await other.query("SELECT 1 FROM queue ORDER BY task_seq LIMIT 3 FOR UPDATE");
-    assert.equal((await claimAll(first)).length, 2);
-    await other.query("ROLLBACK");
-    assert.equal((await claimAll(first)).length, 3);
-  });
-
   test("the limit of leases of a type holds over all nodes", async (t) => {
     const { first, second, post } = await openNodes(t);
     const workerId = await seedWorker(first);
@@ -92,11 +84,9 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     const leases = (await Promise.all(nodes.map(claim))).flat();
 
     assert.equal(leases.length, 25);
-    const [lease] = leases;
-    assert(lease !== undefined);
-    const end = { id: lease.id, leaseId: lease.leaseId, how: "released" } as const;
+    const [lease = assert.fail()] = leases;
     const sequel = { kind: "requeue", isRunCounted: false } as const;
-    await second.endLeases({ ends: [{ ...end, sequel }], workerId, now: T0 });
+    await endLease(second, newLeaseEnd(lease, { how: "released", sequel }), T0);
     assert.equal((await Promise.all(nodes.map(claim))).flat().length, 1);
   });
 
@@ -147,7 +137,8 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
 
   // With hardly a live row in its statistics, the server takes any index for short.
   test("claims read only their own indexes, also with wrong statistics", async (t) => {
-    const { url } = await openNodes(t);
+    const url = await newDatabaseUrl(t);
+    await openNode(t, url);
     const planner = await Planner.open(t, url);
     await askDatabase(url, "DROP INDEX queue_waiting, queue_returned, outbox_due");
     const starts = [START_RUNS, START_LEASES].flatMap(({ first, more }) => [first, more]);
@@ -161,7 +152,8 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
   });
 
   test("due tasks are read in order of an index, also with old statistics", async (t) => {
-    const { url } = await openNodes(t);
+    const url = await newDatabaseUrl(t);
+    await openNode(t, url);
     const session = await openSession(t, url);
     await session.query(`
       INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at, start_at)
@@ -176,5 +168,73 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
       assert.match(plan, /Index Scan using queue_delayed/);
       assert.doesNotMatch(plan, /Sort Key: \S*start_at/);
     }
+  });
+});
+
+const DUE = T0 + 1000;
+
+/** The record of an interrupted attempt, due again immediately. */
+function interrupted(attempt: ClaimedAttempt): AttemptRecord {
+  const result = newAttemptResult({ outcome: "interrupted" });
+  const decision = { state: "scheduled", dueAt: DUE + 5, retry: attempt.retry } as const;
+  return newAttemptRecord(attempt, { result, decision, endedAt: DUE + 5 });
+}
+
+/** The outcome of each attempt of a task's only delivery. */
+async function outcomes(store: Store, accountId: number, id: string): Promise<readonly unknown[]> {
+  const [delivery] = (await store.listDeliveries({ accountId, id })) ?? [];
+  return (delivery?.attempts ?? []).map(({ outcome, startedAt }) =>
+    startedAt === null ? "scheduled" : (outcome ?? "in flight"),
+  );
+}
+
+describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
+  test("attempts in flight of a living node are not listed or recorded by another node", async (t) => {
+    const { first: store, second: other, accountId } = await openNodes(t);
+    const { id } = await seedDelivery(store, accountId);
+    const attempt = await claimAttempt(store);
+    for (const whose of ["earlier life", "ended nodes"] as const) {
+      assert.deepEqual(await other.listInFlight({ of: whose }), []);
+    }
+    await other.recordAttempt(interrupted(attempt));
+    assert.deepEqual(await outcomes(store, accountId, id), ["in flight"]);
+    await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
+    assert.deepEqual(await outcomes(store, accountId, id), ["failed"]);
+  });
+
+  test("attempts in flight of an ended node are interrupted once", async (t) => {
+    const { url, first: store, second: first, accountId } = await openNodes(t);
+    const others = [first, await openNode(t, url)];
+    const { id } = await seedDelivery(store, accountId);
+    const attempt = await claimAttempt(store);
+    await store.close();
+
+    const left = await first.listInFlight({ of: "ended nodes" });
+    assert.deepEqual(pluck(left, "seq"), [attempt.seq]);
+    await first.recordAttempt(newAttemptRecord(attempt, { decision: { state: "delivered" } }));
+    assert.deepEqual(await outcomes(first, accountId, id), ["in flight"]);
+
+    await Promise.all(others.map((each) => each.recordAttempt(interrupted(attempt))));
+
+    assert.deepEqual(await outcomes(first, accountId, id), ["interrupted", "scheduled"]);
+  });
+
+  test("concurrent claims of nodes from one lane have different attempts", async (t) => {
+    const { url, first: store, second, accountId } = await openNodes(t);
+    const nodes = [store, second, await openNode(t, url)];
+    await seedDue(store, accountId, Array<string>(60).fill("a.example"));
+    const lanes = [{ accountId, host: "a.example", fresh: 7, retries: 0 }];
+
+    const started: number[] = [];
+    for (let before = -1; before < started.length;) {
+      before = started.length;
+      const claims = nodes.map((node) => node.claimAttempts({ lanes, now: DUE }));
+      for (const { attempts } of await Promise.all(claims)) {
+        started.push(...attempts.map(({ seq }) => seq));
+      }
+    }
+
+    assert.equal(new Set(started).size, started.length);
+    assert.equal(started.length, 60);
   });
 });

@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
-
-import pg from "pg";
+import { type TestContext, describe, test } from "node:test";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
-import { until } from "../../../scripts/kit/until.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { openPatientNode } from "../../helpers/postgres-nodes.ts";
+import {
+  askDatabase,
+  eventually,
+  openPatientNode,
+  openSession,
+  whenBlocking,
+} from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
+  RETENTION_MS,
+  T0,
   claimAttempt,
   claimOne,
   giveUpAll,
@@ -17,12 +22,10 @@ import {
   newPost,
   newRefusedTask,
   newTask,
-  RETENTION_MS,
+  postTask,
   seedAccount,
   seedDelivery,
-  T0,
   webhook,
-  postTask,
 } from "../../helpers/store.ts";
 
 const LATE = { now: T0 + 2 * RETENTION_MS, max: 10 };
@@ -60,20 +63,20 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
   });
 
   test("a task that ends during its erasure leaves no row", async (t) => {
-    const { store, rows, other, isWaited } = await open(t);
+    const { store, rows, other } = await open(t);
     const accountId = await seedAccount(store);
     const task = await postTask(store, accountId, { postback: webhook("a.example") });
     await other.query("BEGIN");
     await other.query(END_TASK);
     const erased = store.eraseTask({ id: task.id, hasWebhooks: true });
-    await isWaited();
+    await whenBlocking(other);
     await other.query("COMMIT");
     assert.equal(await erased, "erased");
     assert.deepEqual(await rows(), NONE);
   });
 
   test("a task whose webhook is redelivered during its erasure is kept", async (t) => {
-    const { url, store, other, isWaited } = await open(t);
+    const { url, store, other } = await open(t);
     const accountId = await seedAccount(store);
     const { id } = await seedDelivery(store, accountId);
     const attempt = await claimAttempt(store);
@@ -82,7 +85,7 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     await other.query("BEGIN");
     await other.query(SEND_AGAIN);
     const looked = store.eraseExpired(LATE);
-    await isWaited();
+    await whenBlocking(other);
     await other.query("COMMIT");
 
     assert.equal((await looked).looked, 1);
@@ -117,14 +120,14 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
   });
 
   test("a post during the erasure of its account waits and is rejected", async (t) => {
-    const { store, rows, other, isWaited } = await open(t);
+    const { store, rows, other } = await open(t);
     const accountId = await seedAccount(store);
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
     await other.query("BEGIN");
     await other.query("SELECT FROM accounts FOR NO KEY UPDATE");
     const posted = store.insertTasks(newPost(accountId, [newTask()]));
     posted.catch(() => {});
-    await isWaited();
+    await whenBlocking(other);
     await other.query("DELETE FROM keys; DELETE FROM accounts");
     await other.query("COMMIT");
     await assert.rejects(posted, /no such account/);
@@ -159,51 +162,26 @@ async function eraseAccount(store: Store, login: string): Promise<number> {
 /** A store, and another connection. */
 async function open(t: TestContext) {
   const url = await newDatabaseUrl(t);
-  const store = await openPatientNode(t, url, {
-    node: { name: "erasing", url: null, version: "0" },
-  });
-  const other = new pg.Client({ connectionString: url });
-  const view = new pg.Client({ connectionString: url });
-  for (const client of [other, view]) {
-    await client.connect();
-    t.after(() => client.end());
-  }
-  const numberOf = async (sql: string, values: readonly unknown[] = []): Promise<number> =>
-    Number((await view.query<{ count: string }>(sql, [...values])).rows[0]?.count);
-  const {
-    rows: [me],
-  } = await other.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const node = { name: "erasing", url: null, version: "0" };
+  const store = await openPatientNode(t, url, { node });
   return {
     url,
     store,
-    other,
+    other: await openSession(t, url),
     /** How many rows of tasks each table has. */
     async rows() {
-      const counts: Record<string, number> = {};
-      for (const table of Object.keys(NONE))
-        counts[table] = await numberOf(`SELECT count(*) FROM ${table}`);
-      return counts;
+      const counts = Object.keys(NONE).map(
+        (table) => `(SELECT count(*)::int FROM ${table}) AS ${table}`,
+      );
+      return (await askDatabase(url, `SELECT ${counts.join()}`))[0];
     },
-    /** Settles when a connection of the store has asked such a statement last. */
+    /** Settles when a connection of the store has sent such a statement last. */
     hasAsked: (statement: string) =>
-      until(
-        async () => {
-          const asked = `
-            SELECT count(*) FROM pg_stat_activity
-            WHERE application_name = 'postbackd erasing' AND query LIKE $1`;
-          return (await numberOf(asked, [statement])) > 0;
-        },
-        { msMax: 10_000, fault: () => `nobody asks ${statement}` },
-      ),
-    /** Settles when a session waits for the other connection. */
-    isWaited: () =>
-      until(
-        async () => {
-          const blocked =
-            "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";
-          return (await numberOf(blocked, [me?.pid])) > 0;
-        },
-        { msMax: 10_000, fault: () => "nobody waits for the other connection" },
-      ),
+      eventually(statement, async () => {
+        const asked = `
+          SELECT 1 FROM pg_stat_activity
+          WHERE application_name = 'postbackd erasing' AND query LIKE '${statement}'`;
+        return (await askDatabase(url, asked)).length > 0;
+      }),
   };
 }

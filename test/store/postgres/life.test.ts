@@ -1,27 +1,30 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
 import fc from "fast-check";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
-import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { HOUR_MS } from "../../../src/domain/clock/duration.ts";
 import type { LeaseEnd, LeasedTask, Store } from "../../../src/store/store.ts";
+import { askDatabase, openNode, openPair } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
+  LEASE_MS,
+  RETENTION_MS,
+  T0,
   endLease,
   giveUpAll,
-  LEASE_MS,
   newExpiry,
   newLeaseClaim,
   newLeaseEnd,
+  newPost,
+  newTask,
   newTaskCancels,
-  RETENTION_MS,
+  seedAccount,
   seedWorker,
-  T0,
 } from "../../helpers/store.ts";
 import { exerciseLeaseModel } from "../conformance-leases.ts";
-import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "../random-life.ts";
+import { ALL_REASONS, type World, liveRound, newWorld, randomLife } from "../random-life.ts";
 
 describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
   test("counts and traffic are right after random writes of both nodes", async (t) => {
@@ -93,19 +96,8 @@ async function liveTogether(
 }
 
 async function openTwo(t: TestContext) {
-  const url = await newDatabaseUrl(t);
-  const openOne = async (name: string): Promise<Store> => {
-    const store = await openPostgresStore({
-      server: parseServerAddress(url),
-      kind: "node",
-      node: { name, url: null, version: "0" },
-      notify: true,
-      backlogMax: 10_000,
-    });
-    t.after(() => store.close());
-    return store;
-  };
-  return { url, stores: [await openOne("one"), await openOne("other")] as const };
+  const { url, first, second } = await openPair(t);
+  return { url, stores: [first, second] as const };
 }
 
 /** The same tasks and attempts for both. So a node often ends a run of the other, without effect. */
@@ -241,3 +233,26 @@ async function endSome(
 
 // Steps choose among the last leases: most earlier leases have ended.
 const RECENT = 6;
+
+describe("counts of stripes", { skip: reasonToSkipPostgres() }, () => {
+  test("a host with zero counts over all stripes loses its rows after an hour", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url);
+    const accountId = await seedAccount(store);
+    await askDatabase(
+      url,
+      `INSERT INTO host_counts (account_seq, host, stripe, given_up, retrying)
+       SELECT ${accountId}, v.* FROM (VALUES ('gone.example', 0, 1, 2), ('gone.example', 1, -1, 0),
+         ('gone.example', 2, 0, -2), ('left.example', 0, 1, 0), ('left.example', 1, 0, -1)) AS v`,
+    );
+    await store.insertTasks(newPost(accountId, [newTask()]));
+
+    assert.equal(await store.foldTraffic({ minutesBefore: T0 + HOUR_MS }), "done");
+
+    const rows = await askDatabase(url, "SELECT host, stripe FROM host_counts ORDER BY stripe");
+    assert.deepEqual(rows, [
+      { host: "left.example", stripe: 0 },
+      { host: "left.example", stripe: 1 },
+    ]);
+  });
+});

@@ -9,7 +9,7 @@ import {
 } from "../../../src/store/postgres/machine/notifications.ts";
 import { tellingTransport } from "../../../src/store/postgres/writes.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
-import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, eventually, openNode, openPair } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimOne,
@@ -46,8 +46,7 @@ function hear(store: Store): { readonly [Kind in keyof Changes]: Set<string> } {
 
 describe("notifications between nodes", { skip: reasonToSkipPostgres() }, () => {
   test("a node is notified of queued, due and ended work of the other, and of its own accounts", async (t) => {
-    const url = await newDatabaseUrl(t);
-    const [first, second] = [await openNode(t, url), await openNode(t, url)];
+    const { first, second } = await openPair(t);
     await eventually("members", () => first.cluster.membership().length === 2);
     const [own, other] = [hear(first), hear(second)];
     const accountId = await seedAccount(first);
@@ -77,9 +76,8 @@ describe("notifications between nodes", { skip: reasonToSkipPostgres() }, () => 
   });
 
   test("a node is notified again after a cut connection, and never of another schema", async (t) => {
-    const url = await newDatabaseUrl(t);
     const node = { name: "cut", url: null, version: "0" };
-    const [first, second] = [await openNode(t, url, { node }), await openNode(t, url, { node })];
+    const { url, first, second } = await openPair(t, { node });
     const elsewhere = hear(await openNode(t, await newDatabaseUrl(t)));
     await eventually("members", () => first.cluster.membership().length === 2);
     const heard = hear(second);
@@ -96,9 +94,8 @@ describe("notifications between nodes", { skip: reasonToSkipPostgres() }, () => 
   });
 
   test("nodes without notifications find queued work by polling", async (t) => {
-    const url = await newDatabaseUrl(t);
-    const options = { notify: false, node: { name: "silent", url: null, version: "0" } };
-    const [first, second] = [await openNode(t, url, options), await openNode(t, url, options)];
+    const node = { name: "silent", url: null, version: "0" };
+    const { url, first, second } = await openPair(t, { notify: false, node });
     await eventually("members", () => first.cluster.membership().length === 2);
     const heard = hear(second);
     const accountId = await seedAccount(first);
