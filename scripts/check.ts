@@ -104,7 +104,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     ],
     isShown: true,
   },
-  nightly: testStep("tests of the store on Debian's PostgreSQL and with a writer thread", "nightly", {
+  nightly: testStep("tests of the store on Debian's PostgreSQL and with threads", "nightly", {
     postgres: "needed",
   }),
   runners: longRun("scripts/soak.ts", "runners"),

@@ -453,21 +453,13 @@ export function exerciseAccess(open: OpenStore): void {
       assert.equal(await store.approveAccessRequest(approval), "decided");
       assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 + 9999 }), "decided");
     }
-
-    assert.deepEqual(await store.listAccessRequests({ which: "all", limit: 10 }), before);
-    assert.equal((await store.listAccounts()).length, 1);
-  });
-
-  test("a decision of an unknown request has no effect", async (t) => {
-    const { store } = await open(t);
-    const request = newAccessRequest();
-    await store.insertAccessRequest(request);
-    for (const id of ["", "%", request.id.toUpperCase(), newAccessRequest().id]) {
+    for (const id of ["", "%", denied.id.toUpperCase(), newAccessRequest().id]) {
       assert.equal(await store.approveAccessRequest(newApproval(id)), "unknown");
       assert.equal(await store.denyAccessRequest({ id, decidedAt: T0 }), "unknown");
     }
-    assert.deepEqual(await store.listAccounts(), []);
-    assert.deepEqual(await idsOf(store, "pending"), [request.id]);
+
+    assert.deepEqual(await store.listAccessRequests({ which: "all", limit: 10 }), before);
+    assert.equal((await store.listAccounts()).length, 1);
   });
 
   test("a request stays pending if its account cannot be created", async (t) => {
@@ -568,36 +560,23 @@ export function exerciseAudit(open: OpenStore): void {
     assert.deepEqual(await entriesOf(store), []);
   });
 
-  test("entries since a time are listed, also entries from before the clock was set back", async (t) => {
+  test("entries are filtered by action and by time, also after the clock was set back, and paged", async (t) => {
     const { store } = await open(t);
-    for (const at of [0, 5, 1, 2, 3]) {
-      await store.noteAudit(newEntry({ at: T0 + at, subject: `${at}` }));
-    }
-    const since = async (at: number, action: AuditEntry["action"] | null = null) => {
-      const found = await store.listAudit({ since: T0 + at, action, limit: 99, before: null });
-      return pluck(found, "subject").join("");
-    };
-
-    assert.deepEqual([await since(2), await since(2, "key.created")], ["325", "325"]);
-    assert.deepEqual([await since(4), await since(6)], ["5", ""]);
-    assert.equal(await since(0, "key.revoked"), "");
-  });
-
-  test("entries are filtered by action and time, and paged", async (t) => {
-    const { store } = await open(t);
-    for (let i = 0; i < 6; i++) {
+    for (const [i, at] of [0, 5, 1, 2, 3].entries()) {
       const action = i % 2 === 0 ? "key.created" : "key.revoked";
-      await store.noteAudit(newEntry({ at: T0 + i, action, subject: `${i}` }));
+      await store.noteAudit(newEntry({ at: T0 + at, action, subject: `${at}` }));
     }
     const every = { since: null, action: null, limit: 99, before: null };
     const subjects = async (query: Partial<Parameters<Store["listAudit"]>[0]>) =>
       pluck(await store.listAudit({ ...every, ...query }), "subject").join("");
 
-    assert.equal(await subjects({}), "543210");
-    assert.equal(await subjects({ action: "key.revoked" }), "531");
-    assert.equal(await subjects({ since: T0 + 4 }), "54");
-    const page = await store.listAudit({ ...every, limit: 4 });
-    assert.equal(await subjects({ before: page.at(-1)?.seq ?? null }), "10");
+    assert.equal(await subjects({}), "32150");
+    assert.equal(await subjects({ action: "key.revoked" }), "25");
+    assert.equal(await subjects({ action: "key.created", since: T0 + 2 }), "3");
+    const since = [2, 4, 6].map((ms) => subjects({ since: T0 + ms }));
+    assert.deepEqual(await Promise.all(since), ["325", "5", ""]);
+    const page = await store.listAudit({ ...every, limit: 3 });
+    assert.equal(await subjects({ before: page.at(-1)?.seq ?? null }), "50");
   });
 
   test("the oldest entries are erased first, and no entry newer than a kept entry", async (t) => {

@@ -264,24 +264,6 @@ export function exerciseClaims(open: OpenStore): void {
     assert.equal(await store.makeLargePostback(large), null);
   });
 
-  test("two accounts have two lanes to one host", async (t) => {
-    const { store, ada, bob } = await withAccounts(open(t));
-    await seedDelivery(store, ada, { dueAt: DUE + 700 });
-    await seedDelivery(store, bob);
-    const both = [lane({ freshDueAt: DUE + 700 }), lane({ accountId: bob, freshDueAt: DUE })];
-    assert.deepEqual(await lanesOf(store), both);
-
-    const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
-    const claimed = await store.claimAttempts({ lanes, now: DUE });
-
-    assert.deepEqual(pluck(claimed.attempts, "accountId"), [bob]);
-    assert.deepEqual(claimed.lanes, [both[0], lane({ accountId: bob })]);
-    const [attempt = assert.fail()] = claimed.attempts;
-    await store.recordAttempt(newAttemptRecord(attempt));
-    const retry = lane({ accountId: bob, retryDueAt: T0 + 62_000 });
-    assert.deepEqual(await lanesOf(store, bob), [retry]);
-  });
-
   test("a disabled account has no lanes and no attempts until it is enabled", async (t) => {
     const { store, again, ada, bob } = await withAccounts(open(t));
     for (const accountId of [ada, bob]) await seedDelivery(store, accountId);
@@ -448,24 +430,6 @@ export function exerciseRecords(open: OpenStore): void {
       }
       assert.deepEqual(await theDelivery(store, accountId, id), once, decision.state);
     }
-  });
-
-  test("each delivery of a task has its own attempts", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-    const hooks = { postback: webhook("a.example"), pingback: webhook("a.example", "/g") };
-    const { id } = await postTask(store, accountId, hooks);
-    await store.finishTask(newFinish(await claimOne(store)));
-    for (const attempt of await claimLanes(store, ["a.example"])) {
-      const decision =
-        attempt.kind === "postback" ? { decision: { state: "delivered" } as const } : {};
-      await store.recordAttempt(newAttemptRecord(attempt, decision));
-    }
-
-    const deliveries = await store.listDeliveries({ accountId, id });
-    assert.deepEqual(
-      deliveries?.map(({ kind, state, attempts }) => `${kind} ${state} ${attempts.length}`),
-      ["pingback scheduled 2", "postback delivered 1"],
-    );
   });
 
   test("the end of an attempt has no effect on a task with the seq of the erased task", async (t) => {

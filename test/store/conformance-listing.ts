@@ -9,6 +9,7 @@ import {
   type SearchedState,
   type TaskSearch,
 } from "../../src/domain/task/task-search.ts";
+import type { NewTask } from "../../src/domain/task/task.ts";
 import type { FoundTaskRow, Scope, Store, TaskPage, TaskQuery } from "../../src/store/store.ts";
 import {
   RETENTION_MS,
@@ -262,16 +263,18 @@ export function exerciseCancelling(open: OpenStore): void {
 
 export function exerciseQueue(open: OpenStore): void {
   test("the wait of the oldest queued task of the given types is found", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-    const post = (createdAt: number, ...tasks: Parameters<typeof newPost>[1]) =>
-      store.insertTasks(newPost(accountId, tasks, { createdAt }));
+    const { store, ada, bob } = await withAccounts(open(t));
+    const post = (accountId: number, createdAt: number, task: NewTask) =>
+      store.insertTasks(newPost(accountId, [task], { createdAt }));
     const oldest = (...types: readonly string[]) => store.findOldestQueued(types);
     assert.equal(await oldest("echo", "hash"), null);
 
-    await post(T0 + 5000, newTask({ priority: 9 }));
-    await post(T0 + 6000, newTask({ priority: 3 }), newTask({ type: "hash" }));
+    await post(ada, T0 + 5000, newTask({ priority: 9 }));
+    await post(bob, T0 + 7000, newTask({ priority: 9 }));
+    await post(bob, T0 + 6000, newTask({ priority: 3 }));
+    await post(bob, T0 + 6000, newTask({ type: "hash" }));
     // It waits since its release, not since its post.
-    await post(T0, newTask({ type: "later", startAt: T0 + 8000 }));
+    await post(ada, T0, newTask({ type: "later", startAt: T0 + 8000 }));
 
     assert.deepEqual([await oldest(), await oldest("none", "later")], [null, null]);
     assert.equal(await oldest("echo", "hash", "later"), T0 + 5000);

@@ -336,23 +336,6 @@ export function exerciseFairness(open: OpenStore): void {
     assert.equal(await claim(9, ["z", 9], ["y", 9]), "zzzy");
   });
 
-  test("the age of the queue is the age of the oldest task of all accounts", async (t) => {
-    const { store } = await open(t);
-    const accounts = await Promise.all(["a", "b", "c"].map((login) => seedAccount(store, login)));
-    for (const [place, accountId] of accounts.entries()) {
-      for (const priority of [9, 3]) {
-        const createdAt = T0 + 1000 - place * 100 - (priority === 3 ? 10 : 0);
-        await store.insertTasks(newPost(accountId, [newTask({ priority })], { createdAt }));
-      }
-    }
-
-    assert.equal(await store.findOldestQueued(["echo"]), T0 + 1000 - 200 - 10);
-    await store.claimTasks({ type: "echo", max: 5, now: T0 });
-    assert.equal(await store.findOldestQueued(["echo"]), T0 + 1000 - 200 - 10);
-    await store.claimTasks({ type: "echo", max: 5, now: T0 });
-    assert.equal(await store.findOldestQueued(["echo"]), null);
-  });
-
   test("running and waiting tasks are counted by type, waiting tasks up to a limit", async (t) => {
     const { store } = await open(t);
     const accounts = await Promise.all(["a", "b"].map((login) => seedAccount(store, login)));

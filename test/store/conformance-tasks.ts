@@ -3,8 +3,11 @@ import { test } from "node:test";
 
 import { entityTag } from "../../src/domain/id.ts";
 import { taskEnvelope } from "../../src/domain/task/envelope.ts";
+import type { NewTask, RefusedTask } from "../../src/domain/task/task.ts";
 import type { FoundTask, Store } from "../../src/store/store.ts";
 import {
+  RETENTION_MS,
+  T0,
   claimAttempt,
   claimOne,
   newFinish,
@@ -15,9 +18,7 @@ import {
   pluck,
   postTask,
   retainedUntil,
-  RETENTION_MS,
   seedFinished,
-  T0,
   taskQuery,
   webhook,
   withAccount,
@@ -37,8 +38,8 @@ export function exercisePosting(open: OpenStore): void {
     const { store, accountId } = await withAccount(open(t));
     const accepted = newTask({ inputText: `{"n":1}`, dataText: `{"type":"echo","tag":"a"}` });
     const { dataText, message, errorText, ...refused } = newRefusedTask({ inputText: `"x"` });
-    const bare = newRefusedTask({ type: null });
-    const all = [{ ...refused, dataText, message, errorText, tag: "b" }, bare];
+    const [bare, broken] = [newRefusedTask({ type: null }), newRefusedTask({ type: "a\0b" })];
+    const all = [{ ...refused, dataText, message, errorText, tag: "b" }, bare, broken];
     const expiry = { refusedUntil: retainedUntil(T0 + 77) };
 
     await store.insertTasks(newPost(accountId, [accepted], { refused: all, ...expiry }));
@@ -65,8 +66,13 @@ export function exercisePosting(open: OpenStore): void {
         ...{ completedAt: T0, expiresAt: T0 + 77, dataText, inputText: `"x"`, errorText },
       },
     });
-    const found = await store.findTask({ accountId, id: bare.id });
-    assert.deepEqual([found?.task.type, found?.task.inputText], [null, null]);
+    const found = async ({ id }: NewTask | RefusedTask) =>
+      (await store.findTask({ accountId, id }))?.task;
+    assert.deepEqual(pluck([(await found(bare)) ?? assert.fail()], "type", "inputText"), [
+      [null, null],
+    ]);
+    // PostgreSQL has no NUL in texts.
+    assert.match((await found(broken))?.type ?? "", /^a[\0\x1a]b$/);
   });
 
   test("a refused task is never run, ready or delivered", async (t) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -22,14 +22,25 @@ interface LockProcess {
   kill(): Promise<void>;
 }
 
+/** Takes the lock of a file, announces the URL, and holds the lock until its end. */
+const HOLD = `
+  const { InstanceLock } = await import(${JSON.stringify(import.meta.resolve("../../src/store/sqlite/machine/instance-lock.ts"))});
+  const [, file, url] = process.argv;
+  try {
+    const lock = InstanceLock.acquire(file);
+    if (url !== "") lock.announce(url);
+    process.stdin.resume().once("end", () => lock.release());
+    process.stdout.write("held");
+  } catch (error) {
+    process.stdout.write(String(error));
+  }`;
+
 async function startLockProcess(
   t: TestContext,
   file: string,
   { url }: { readonly url?: string } = {},
 ): Promise<LockProcess> {
-  const program = new URL("./lock-process.ts", import.meta.url).pathname;
-  const more = url === undefined ? [file] : [file, url];
-  const child = spawn(process.execPath, [program, ...more], {
+  const child = spawn(process.execPath, ["--input-type=module", "-e", HOLD, file, url ?? ""], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   t.after(() => child.kill("SIGKILL"));

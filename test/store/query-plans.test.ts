@@ -26,7 +26,7 @@ import {
 
 const STORE = join(import.meta.dirname, "../../src/store");
 
-/** The statements of both folders by name, those of one purpose by the name of their table and their own. */
+/** All statements of both folders by name. A statement in a table has the name of the table too. */
 const STATEMENTS = new Map<string, string>();
 for (const file of globSync("{sql,sqlite}/*.ts", {
   cwd: STORE,
@@ -75,11 +75,9 @@ function planOf(connection: Connection, sql: string): readonly string[] {
 }
 
 function plansOn(connection: Connection): string {
-  const plans = Array.from(
-    STATEMENTS,
-    ([name, sql]) => [name, planOf(connection, sql)] as const,
-  ).sort();
-  return plans.map(([name, plan]) => `${name}: ${plan.join("; ")}\n`).join("");
+  const names = [...STATEMENTS.keys()].toSorted();
+  const plans = names.map((name) => planOf(connection, STATEMENTS.get(name) ?? "").join("; "));
+  return names.map((name, place) => `${name}: ${plans[place]}\n`).join("");
 }
 
 function assertPlans(t: TestContext, plans: string): void {

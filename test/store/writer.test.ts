@@ -317,14 +317,6 @@ test("a replaced database file gets no pages, and its batches are not acknowledg
   assert.equal(readFileSync(file, "utf8"), "another");
 });
 
-test("the WAL is copied into the file at its limit and restarts", (t) => {
-  const { runner, file } = openRunner(t);
-  runner.run([makeAccount("ada")]);
-  for (let i = 0; i < 20; i++) runner.run([postTasks(JSON.stringify("x".repeat(1_000_000)))]);
-  assert.ok(readFileSync(file).length > 15_000_000);
-  assert.ok(readFileSync(`${file}-wal`).length < 10_000_000);
-});
-
 /** A writer thread whose messages the test sends. */
 class FakeThread extends EventEmitter {
   readonly orders: WriterOrder[] = [];

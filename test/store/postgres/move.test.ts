@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { copyFileSync, existsSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
 import fc from "fast-check";
-import pg from "pg";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { messageOf } from "../../../src/domain/error.ts";
@@ -12,24 +11,44 @@ import type { TellProgress } from "../../../src/domain/log.ts";
 import { MoveError } from "../../../src/store/move/sides.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";
-import { reachServer } from "../../../src/store/postgres/machine/dialer.ts";
 import { migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { openReader, openWriter } from "../../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../../src/store/sqlite/machine/instance-lock.ts";
 import { markMoved } from "../../../src/store/sqlite/machine/schema.ts";
-import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, openNode, openSession } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { runProgram, startProgram } from "../../helpers/program.ts";
-import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../../helpers/store.ts";
+import {
+  newDatabaseFile,
+  newEmptyDatabase,
+  newLeaseClaim,
+  openTestStore,
+  seedWorker,
+} from "../../helpers/store.ts";
 import { liveRound, newWorld, randomLife } from "../random-life.ts";
 
 const tell = (): void => {};
 const MIB = 1024 * 1024;
 
-/** A file to which all kinds of things have happened. */
+let lived: Buffer | null = null;
+
+/** A file to which all kinds of things have happened, a server, and the path for the way back. */
+async function openSides(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  const file = await newLivedFile(t);
+  const back = join(dirname(file), "back.db");
+  return { file, url, server: parseServerAddress(url), back };
+}
+
 async function newLivedFile(t: TestContext): Promise<string> {
+  const file = newDatabaseFile(t);
+  lived ??= await live(t);
+  writeFileSync(file, lived, { mode: 0o600 });
+  return file;
+}
+
+async function live(t: TestContext): Promise<Buffer> {
   const file = await newEmptyDatabase(t);
   const store = await openTestStore(t, { file });
   const world = await newWorld(store);
@@ -39,7 +58,7 @@ async function newLivedFile(t: TestContext): Promise<string> {
   await store.claimLeases(newLeaseClaim(worker, { max: 2 }));
   await store.close();
   seedRest(file);
-  return file;
+  return readFileSync(file);
 }
 
 /** Rows and columns that no life fills. */
@@ -119,10 +138,7 @@ async function failEverywhere(move: (tellOf: TellProgress) => Promise<unknown>):
 
 describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, () => {
   test("a move and a move back keep every row", async (t) => {
-    const file = await newLivedFile(t);
-    const back = join(dirname(file), "back.db");
-    const url = await newDatabaseUrl(t);
-    const server = parseServerAddress(url);
+    const { file, url, server, back } = await openSides(t);
     const before = contentOf(file);
     for (const table of [
       "tasks",
@@ -146,9 +162,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a NUL in any text is moved as another character of one byte", async (t) => {
-    const file = await newLivedFile(t);
-    const back = join(dirname(file), "back.db");
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const { file, server, back } = await openSides(t);
     const connection = openWriter(file);
     const texts = {
       tasks: ["type", "tag", "status_message"],
@@ -177,8 +191,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a refused row is named with its table, and both sides stay", async (t) => {
-    const file = await newLivedFile(t);
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const { file, server } = await openSides(t);
     const connection = openWriter(file);
     const seq = connection
       .prepare<[], number>("SELECT max(seq) FROM attempts WHERE ended_at > 0")
@@ -200,22 +213,17 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a moved database opens on neither side, and the error names the other side", async (t) => {
-    const file = await newLivedFile(t);
-    const back = join(dirname(file), "back.db");
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const { file, url, server, back } = await openSides(t);
     await moveToServer({ file, server, tell });
     await assert.rejects(openTestStore(t, { file }), /was moved to postgres:.* start postbackd/s);
     await moveToFile({ server, file: back, tell });
-    const options = { server, kind: "tool", notify: true, backlogMax: 1 } as const;
-    await assert.rejects(openPostgresStore(options), /was moved to .*back\.db/);
+    await assert.rejects(openNode(t, url, { kind: "tool" }), /was moved to .*back\.db/);
     const store = await openTestStore(t, { file: back });
     assert.equal((await store.listAccounts()).length, 2);
   });
 
   test("a file that is served, of another version, or for a database with tables is refused and stays", async (t) => {
-    const file = await newLivedFile(t);
-    const url = await newDatabaseUrl(t);
-    const server = parseServerAddress(url);
+    const { file, server } = await openSides(t);
     const lock = InstanceLock.acquire(file);
     await assert.rejects(moveToServer({ file, server, tell }), /already served/);
     lock.release();
@@ -237,12 +245,11 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a file of 'postbackd dev', which no daemon would serve from there, is refused and stays", async (t) => {
-    const file = await newLivedFile(t);
+    const { file, server } = await openSides(t);
     const store = await openTestStore(t, { file });
     await store.keepSecret({ name: "mode", fresh: "dev" });
     await store.close();
     const before = contentOf(file);
-    const server = parseServerAddress(await newDatabaseUrl(t));
     await assert.rejects(moveToServer({ file, server, tell }), /was made by 'postbackd dev'/);
     assert.deepEqual(contentOf(file), before);
   });
@@ -266,10 +273,8 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a move that fails at any table, either way, leaves both sides as they were", async (t) => {
-    const file = await newLivedFile(t);
+    const { file, server, back } = await openSides(t);
     const before = contentOf(file);
-    const server = parseServerAddress(await newDatabaseUrl(t));
-    const back = join(dirname(file), "back.db");
     const there = await failEverywhere((tellOf) => moveToServer({ file, server, tell: tellOf }));
     assert.ok(there >= 15, `${there} tables`);
     const here = await failEverywhere((tellOf) => moveToFile({ server, file: back, tell: tellOf }));
@@ -278,24 +283,15 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a move accepts new tables and refuses used tables", async (t) => {
-    const file = await newLivedFile(t);
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const { file, server } = await openSides(t);
     await migrateDatabase(server);
 
     const { tasks } = await moveToServer({ file, server, tell });
 
     assert.ok(tasks > 0);
-    const used = parseServerAddress(await newDatabaseUrl(t));
-    const node = { name: "was here", url: null, version: "0" };
-    await openPostgresStore({
-      server: used,
-      kind: "node",
-      node,
-      notify: false,
-      backlogMax: 10,
-    }).then((store) => store.close());
-    const other = await newLivedFile(t);
-    await assert.rejects(moveToServer({ file: other, server: used, tell }), /is in use already/);
+    const other = await openSides(t);
+    await (await openNode(t, other.url)).close();
+    await assert.rejects(moveToServer({ ...other, tell }), /is in use already/);
   });
 
   // A waiting move would exceed this time.
@@ -303,13 +299,10 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     "a move does not wait for locked tables of other schemas",
     { timeout: 60_000 },
     async (t) => {
-      const holder = new pg.Client({ connectionString: await newDatabaseUrl(t) });
-      await holder.connect();
-      t.after(() => holder.end());
+      const holder = await openSession(t, await newDatabaseUrl(t));
       await holder.query("CREATE TABLE held (number int)");
       await holder.query("BEGIN; LOCK TABLE held");
-      const file = await newLivedFile(t);
-      const server = parseServerAddress(await newDatabaseUrl(t));
+      const { file, server } = await openSides(t);
 
       const { tasks } = await moveToServer({ file, server, tell });
 
@@ -318,23 +311,19 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   );
 
   test("a move that was broken off just before its last step is begun again", async (t) => {
-    const file = await newLivedFile(t);
+    const { file, server, back } = await openSides(t);
     const before = contentOf(file);
-    const server = parseServerAddress(await newDatabaseUrl(t));
     const connection = openWriter(file);
     markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
     connection.close();
     assert.equal((await moveToServer({ file, server, tell })).wasComplete, false);
     assert.equal((await moveToServer({ file, server, tell })).wasComplete, true);
-    const back = join(dirname(file), "back.db");
     await moveToFile({ server, file: back, tell });
     assert.deepEqual(contentOf(back), before);
   });
 
   test("a file whose move was broken off can be served after another node used the database", async (t) => {
-    const file = await newLivedFile(t);
-    const url = await newDatabaseUrl(t);
-    const server = parseServerAddress(url);
+    const { file, url, server } = await openSides(t);
     const connection = openWriter(file);
     markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
     connection.close();
@@ -344,11 +333,8 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("neither to nor from tables of a version that the program is not of", async (t) => {
-    const file = await newLivedFile(t);
-    const url = await newDatabaseUrl(t);
-    const server = parseServerAddress(url);
+    const { file, url, server, back } = await openSides(t);
     await migrateDatabase(server);
-    const back = join(dirname(file), "back.db");
 
     await askDatabase(url, "UPDATE schema_version SET version = version + 1");
     const newer = /were made by a newer postbackd: move with that/;
@@ -392,28 +378,14 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
   });
 
   test("a database that a daemon uses is not moved, and the daemon goes on", async (t) => {
-    const file = await newLivedFile(t);
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const { file, url, server, back } = await openSides(t);
     await moveToServer({ file, server, tell });
-    const node = { name: "busy", url: null, version: "0" };
-    const store = await openPostgresStore({
-      server,
-      kind: "node",
-      node,
-      notify: true,
-      backlogMax: 10,
-    });
-    t.after(() => store.close());
+    await openNode(t, url, { node: { name: "busy", url: null, version: "0" } });
 
-    const back = join(dirname(file), "back.db");
     await assert.rejects(moveToFile({ server, file: back, tell }), /these daemons use .*: busy/);
 
     assert.equal(existsSync(back), false);
-    const { connection } = await reachServer(server, 5000);
-    const found = await connection.get<{ moved: string | null }>(
-      "SELECT moved_to AS moved FROM schema_version",
-    );
-    await connection.close();
-    assert.equal(found?.moved, null);
+    const found = await askDatabase(url, "SELECT moved_to FROM schema_version");
+    assert.deepEqual(found, [{ moved_to: null }]);
   });
 });

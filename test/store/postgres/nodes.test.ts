@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { describe, test, type TestContext } from "node:test";
+import { type TestContext, describe, test } from "node:test";
 
 import { NODE_ROLES } from "../../../src/store/cluster.ts";
-import { StoreError, type NodeFacts, type Store } from "../../../src/store/store.ts";
+import { type NodeFacts, type Store, StoreError } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
 import {
+  QUICK_BEAT_MS,
   askDatabase,
   eventually,
   openQuickNode,
-  QUICK_BEAT_MS,
 } from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
@@ -51,6 +51,11 @@ async function newDatabaseWithClock(t: TestContext) {
   const setAhead = (ms: number) =>
     askDatabase(url, `UPDATE test_clock SET ahead_ms = ${ms}`).then(() => {});
   return { url, setAhead };
+}
+
+function newFacts(overrides: Partial<NodeFacts> = {}): NodeFacts {
+  const none = { all: 0, failed: 0 };
+  return { url: null, runs: none, receivers: none, running: [], sending: 0, ...overrides };
 }
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
@@ -102,11 +107,8 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const second = await openQuickNode(t, url);
     await eventually("divided", () => pausedBy(second).length === 3);
 
-    const none = { all: 0, failed: 0 };
     let sending = 1;
-    const tellFacts = (): NodeFacts => {
-      return { url: null, runs: none, receivers: none, running: [], sending };
-    };
+    const tellFacts = () => newFacts({ sending });
     first.cluster.tellFacts(tellFacts);
 
     first.cluster.resign();
@@ -217,14 +219,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url, { node: { name: "one", url: null, version: "1" } });
     const second = await openQuickNode(t, url, { node: { name: "two", url: null, version: "2" } });
-    const none = { all: 0, failed: 0 };
-    const facts = {
-      url: "http://127.0.0.1:2",
-      runs: none,
-      receivers: none,
-      running: [],
-      sending: 3,
-    };
+    const facts = newFacts({ url: "http://127.0.0.1:2", sending: 3 });
     second.cluster.tellFacts(() => facts);
 
     await eventually("facts", async () => (await first.listNodes())[0]?.facts !== null);
@@ -252,8 +247,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     stores.forEach(({ cluster }, i) =>
       cluster.tellFacts(() => {
         beats[i] = (beats[i] ?? 0) + 1;
-        const none = { all: 0, failed: 0 };
-        return { url: null, runs: none, receivers: none, running: [], sending: 0 };
+        return newFacts();
       }),
     );
 

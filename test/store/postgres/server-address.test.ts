@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { type AddressInfo, type Socket, createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, describe, test } from "node:test";
-import { type ConnectionOptions, TLSSocket, createSecureContext } from "node:tls";
+import { TLSSocket, createSecureContext } from "node:tls";
 import { inspect } from "node:util";
 
 import { Client } from "pg";
@@ -14,7 +14,6 @@ import { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { reachServer } from "../../../src/store/postgres/machine/dialer.ts";
 import {
   connectError,
-  parseServerAddress,
   parseServerAddress as addressOf,
   settingsError,
   shownAddress,
@@ -30,13 +29,6 @@ import {
 } from "../../helpers/postgres.ts";
 import { temporaryFolder } from "../../helpers/program.ts";
 import { pluck } from "../../helpers/store.ts";
-
-/** The TLS options of the only host. */
-function tlsOf(url: string): ConnectionOptions {
-  const [host] = addressOf(url).hosts;
-  const ssl = host?.ssl;
-  return typeof ssl === "object" ? ssl : assert.fail(inspect(ssl));
-}
 
 test("the TLS files of a URL are read again for new connections", (t) => {
   const ca = join(temporaryFolder(t), "ca.pem");
@@ -57,6 +49,9 @@ test("each host of a URL has a configuration for pg", () => {
   assert.deepEqual([second?.host, second?.port, second?.ssl], ["::1", 5432, false]);
   assert.deepEqual([first?.user, first?.database], ["app", "x"]);
   assert.equal(first?.connectionTimeoutMillis, 3000);
+  const [system] = addressOf("postgres://app@a/x?sslrootcert=system").hosts;
+  assert(typeof system?.ssl === "object");
+  assert.deepEqual([system.ssl.ca, system.ssl.rejectUnauthorized], [undefined, true]);
   assert.equal(first?.options, "-c search_path=jobs");
   assert.deepEqual(pluck(address.hosts, "shown"), ["a:6432", "[::1]:5432"]);
   assert.equal(addressOf("postgres://app@/x?host=/run").hosts[0]?.shown, "/run/.s.PGSQL.5432");
@@ -86,20 +81,6 @@ test("the variables and files of libpq have no effect", (t) => {
   assert.equal(client.ssl, false);
   // pg asks a function each time, and looks nowhere else.
   assert.equal(typeof client.password, "function");
-});
-
-test("sslmode decides the check of the certificate", (t) => {
-  const ca = join(temporaryFolder(t), "ca.pem");
-  writeFileSync(ca, "authority");
-  const full = tlsOf("postgres://app@a/x");
-  assert.equal(full.rejectUnauthorized, true);
-  assert.ok(full.checkServerIdentity?.("a", { subject: { CN: "b" } } as never) instanceof Error);
-  assert.equal(tlsOf("postgres://app@a/x?sslmode=require").rejectUnauthorized, false);
-  const byAuthority = tlsOf(`postgres://app@a/x?sslmode=require&sslrootcert=${ca}`);
-  assert.deepEqual([byAuthority.ca, byAuthority.rejectUnauthorized], ["authority", true]);
-  assert.equal(byAuthority.checkServerIdentity?.("a", {} as never), undefined);
-  const system = tlsOf("postgres://app@a/x?sslrootcert=system");
-  assert.deepEqual([system.ca, system.rejectUnauthorized], [undefined, true]);
 });
 
 test("a client certificate and its key are used for every connection", (t) => {
@@ -248,7 +229,7 @@ async function startTlsServer(t: TestContext, { cert, key }: Certificate): Promi
 
 /** "connected", or the error message. */
 async function outcome(url: string): Promise<string> {
-  const [host] = parseServerAddress(url).hosts;
+  const [host] = addressOf(url).hosts;
   if (host === undefined) return assert.fail();
   try {
     const connection = await Connection.open(host, 5000);
@@ -264,8 +245,10 @@ test("sslmode decides which certificates are accepted, for a name and an address
   const issuer = { issuer: authority };
   const ofName = makeCertificate({ ...issuer, commonName: "db", names: ["localhost"] });
   const ofAddress = makeCertificate({ ...issuer, commonName: "db", addresses: ["127.0.0.1"] });
-  const ca = join(temporaryFolder(t), "ca.pem");
+  const folder = temporaryFolder(t);
+  const [ca, otherCa] = [join(folder, "ca.pem"), join(folder, "other.pem")];
   writeFileSync(ca, authority.cert);
+  writeFileSync(otherCa, makeCertificate({ commonName: "other", isAuthority: true }).cert);
   const [name, address] = [await startTlsServer(t, ofName), await startTlsServer(t, ofAddress)];
   const cases: readonly [place: string, parameters: string, RegExp][] = [
     [`localhost:${name}`, `sslmode=verify-full&sslrootcert=${ca}`, /^connected$/],
@@ -276,6 +259,8 @@ test("sslmode decides which certificates are accepted, for a name and an address
     [`localhost:${name}`, "sslmode=verify-ca", /not signed by a trusted authority.*sslrootcert=/],
     [`localhost:${name}`, "sslmode=verify-full", /not signed by a trusted authority/],
     [`127.0.0.1:${name}`, "sslmode=require", /^connected$/],
+    [`127.0.0.1:${name}`, `sslmode=require&sslrootcert=${ca}`, /^connected$/],
+    [`localhost:${name}`, `sslmode=require&sslrootcert=${otherCa}`, /of no authority known here/],
   ];
 
   for (const [place, parameters, expected] of cases) {
@@ -286,7 +271,7 @@ test("sslmode decides which certificates are accepted, for a name and an address
 
 /** Connects to a URL as a node does, and returns the host. */
 async function reach(url: string): Promise<string> {
-  const { connection, host } = await reachServer(parseServerAddress(url), 5000);
+  const { connection, host } = await reachServer(addressOf(url), 5000);
   await connection.close();
   return host.shown;
 }

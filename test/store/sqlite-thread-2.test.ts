@@ -1,4 +1,0 @@
-import { exerciseStore } from "./conformance.ts";
-import { openWith } from "./sqlite-writers.ts";
-
-exerciseStore("sqlite with a writer thread", openWith("thread"), { part: 1, of: 2 });
