@@ -150,7 +150,7 @@ test("a search needs no module of Node.js", () => {
   }
 });
 
-// Big List of Naughty Strings, see test/fixtures/http/README.md; tags hold no control characters and are well-formed.
+// Big List of Naughty Strings, see test/fixtures/README.md; tags hold no control characters and are well-formed.
 const NAUGHTY = naughtyStrings();
 
 function naughtyStrings(): readonly string[] {
