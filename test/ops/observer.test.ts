@@ -152,26 +152,6 @@ test("a task is observed when it is posted, started and ended, with its wait", a
   ]);
 });
 
-test("a worker's task is observed when it is claimed and ended", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const observer = new Record();
-  const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
-  await daemon.post([{ type: "print" }, { type: "print" }]);
-  clock.advance(500);
-
-  await worker.complete(await worker.claimOne());
-  await worker.fail(await worker.claimOne(), { retry: false });
-
-  assert.deepEqual(
-    observer.starts,
-    [1, 2].map(() => ({ type: "print", waitedMs: 500 })),
-  );
-  assert.deepEqual(observer.ends, [
-    { type: "print", state: "completed" },
-    { type: "print", state: "failed" },
-  ]);
-});
-
 test("an observed run and attempt is on disk", async (t) => {
   const found: unknown[] = [];
   const look = (sql: string): void => {
@@ -220,11 +200,12 @@ test("failed runs and attempts are observed, and so are their retries", async (t
   assert.equal(observer.runs.length, 2);
 });
 
-test("the end of a worker's lease is observed as a run, and a release is not", async (t) => {
+test("a worker's run is observed when it is claimed and ended, and a release is not", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const observer = new Record();
   const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
-  await daemon.post([1, 2, 3, 4].map((input) => ({ type: "print", input })));
+  await daemon.post([1, 2, 3].map((input) => ({ type: "print", input })));
+  clock.advance(500);
   const completed = await worker.claimOne();
   const failed = await worker.claimOne();
   clock.advance(200);
@@ -234,10 +215,17 @@ test("the end of a worker's lease is observed as a run, and a release is not", a
   assert.equal(await worker.fail(failed, { retry: false }), "ok");
   assert.equal(await worker.release(await worker.claimOne()), "ok");
 
-  assert.deepEqual(observer.runs, [
-    { type: "print", outcome: "completed", ms: 200 },
-    { type: "print", outcome: "failed", ms: 200 },
-  ]);
+  const [first, second] = observer.starts;
+  assert.deepEqual([first, second], Array(2).fill({ type: "print", waitedMs: 500 }));
+  const states = ["completed", "failed"] as const;
+  assert.deepEqual(
+    observer.ends,
+    states.map((state) => ({ type: "print", state })),
+  );
+  assert.deepEqual(
+    observer.runs,
+    states.map((outcome) => ({ type: "print", outcome, ms: 200 })),
+  );
 });
 
 test("an expired lease is observed, and its late result without type and duration", async (t) => {
