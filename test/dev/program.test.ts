@@ -43,13 +43,18 @@ for (const [flag, value] of [
   });
 }
 
-test("--key and --webhook-secret set the key and the secret of the account", async (t) => {
+test("the ready line has all that a test needs, with the key and secret of the flags", async (t) => {
   const [key, secret] = [newKey(), newWebhookSecret()];
   const daemon = await startDevProgram(t, "--key", key, "--webhook-secret", secret);
   await daemon.post({ postback_url: `${daemon.ready.url}/inbox/dev` });
   const [message] = await daemon.look("dev?wait=10");
 
-  assert.deepEqual([daemon.ready.key, daemon.ready.webhook_secret], [key, secret]);
+  const { ready } = daemon;
+  assert.deepEqual([ready.key, ready.webhook_secret], [key, secret]);
+  const { event, mode, account, worker_token: token } = ready;
+  assert.deepEqual([event, mode, account, token], ["ready", "dev", "dev", null]);
+  assert.equal(ready.inbox_url, `${ready.url}/inbox/dev`);
+  assert.ok(ready.dashboard_url?.startsWith(ready.url));
   assert.equal(message?.signature.verdict, "valid");
   assert.equal((await daemon.ask("GET /v1/appendix/user_data")).webhook_secret, secret);
 });
@@ -164,19 +169,6 @@ test("with --stop-with-stdin the kill of the parent ends daemon and command, and
   await untilGone(pids);
 });
 
-test("the ready line has everything that a test needs", async (t) => {
-  const { ready } = await startDevProgram(t);
-
-  assert.deepEqual(
-    [ready.event, ready.mode, ready.account, ready.worker_token],
-    ["ready", "dev", "dev", null],
-  );
-  assert.match(ready.key, /^pbd_live_/);
-  assert.match(ready.webhook_secret, /^whsec_/);
-  assert.equal(ready.inbox_url, `${ready.url}/inbox/dev`);
-  assert.ok(ready.dashboard_url?.startsWith(ready.url));
-});
-
 for (const signal of ["SIGTERM", "SIGKILL"] as const) {
   test(`after ${signal} nothing is left in the temporary folder`, async (t) => {
     const folder = temporaryFolder(t);
@@ -195,40 +187,40 @@ for (const signal of ["SIGTERM", "SIGKILL"] as const) {
 const START = ["start", "--port", "0", "--db"];
 const DEV = ["dev", "--port", "0", "--db"];
 
-for (const [name, make] of [
-  [
-    "that start has served",
-    async (t: TestContext, file: string) => {
-      const real = startProgram(t, [...START, file]);
-      await real.ready;
-      assert.equal((await real.stop()).code, 0);
-    },
-  ],
-  [
-    "with accounts and another version of the schema",
-    async (t: TestContext, file: string) => {
-      await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
-      const connection = new Database(file);
-      const version = Number(connection.pragma("user_version", { simple: true }));
-      connection.pragma(`user_version = ${version - 1}`);
-      connection.exec("DELETE FROM secrets");
-      connection.pragma("wal_checkpoint(TRUNCATE)");
-      connection.close();
-    },
-  ],
-] as const) {
-  test(`dev refuses a file ${name}, and changes nothing in it`, async (t) => {
-    const file = join(temporaryFolder(t), "real.db");
-    await make(t, file);
-    const before = readFileSync(file);
+/** Asserts that dev refuses the file and changes nothing in it. */
+async function assertRefused(t: TestContext, file: string): Promise<void> {
+  const before = readFileSync(file);
 
-    const { code, stderr } = await runProgram(t, [...DEV, file]);
+  const { code, stderr } = await runProgram(t, [...DEV, file]);
 
-    assert.equal(code, 1);
-    assert.ok(stderr.includes("postbackd start"), stderr);
-    assert.ok(readFileSync(file).equals(before));
-  });
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("postbackd start"), stderr);
+  assert.ok(readFileSync(file).equals(before));
 }
+
+test("start serves a file without a mark of its mode, as older versions left it, and dev refuses it then", async (t) => {
+  const folder = temporaryFolder(t);
+  const [file, copy] = [join(folder, "a.db"), join(folder, "b.db")];
+  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+  copyFileSync(file, copy);
+
+  const real = startProgram(t, [...START, copy]);
+  await real.ready;
+  assert.equal((await real.stop()).code, 0);
+  await assertRefused(t, copy);
+});
+
+test("dev refuses a file with accounts and another version of the schema", async (t) => {
+  const file = join(temporaryFolder(t), "real.db");
+  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+  const connection = new Database(file);
+  const version = Number(connection.pragma("user_version", { simple: true }));
+  connection.pragma(`user_version = ${version - 1}`);
+  connection.exec("DELETE FROM secrets");
+  connection.pragma("wal_checkpoint(TRUNCATE)");
+  connection.close();
+  await assertRefused(t, file);
+});
 
 test("a file that dev created is served by dev again, and refused by start", async (t) => {
   const file = join(temporaryFolder(t), "tests.db");
@@ -245,17 +237,6 @@ test("a file that dev created is served by dev again, and refused by start", asy
   assert.equal((await again.task(id)).state, "completed");
   await again.program.stop();
   assert.ok(existsSync(file));
-});
-
-test("start serves a file without a mark of its mode, as older versions left it", async (t) => {
-  const folder = temporaryFolder(t);
-  const [file, copy] = [join(folder, "a.db"), join(folder, "b.db")];
-  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
-  copyFileSync(file, copy);
-
-  const real = startProgram(t, [...START, copy]);
-  await real.ready;
-  assert.equal((await real.stop()).code, 0);
 });
 
 const noTerminal = reasonToSkipTerminal();
