@@ -34,7 +34,6 @@ function setUp(t: TestContext) {
   return {
     data,
     start: () => startProgram(t, serve, { cwd: data, command: stranger }),
-    asStranger: (...args: string[]) => runProgram(t, args, { cwd: data, command: stranger }),
     asRoot: (...args: string[]) =>
       runProgram(t, [...args, "--db", join(data, "data.db")], { command: [program] }),
   };
@@ -53,17 +52,6 @@ function ownersIn(folder: string): readonly number[] {
   return [...new Set(readdirSync(folder).map((name) => statSync(join(folder, name)).uid))];
 }
 
-test("a user without a home and a name can start the executable", { skip }, async (t) => {
-  const { asStranger, start } = setUp(t);
-
-  const { code, stderr } = await asStranger("--version");
-  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
-  const program = start();
-  await program.ready;
-
-  assert.equal((await program.stop()).code, 0);
-});
-
 test("an admin command of root leaves no file of root", { skip }, async (t) => {
   const { asRoot, start, data } = setUp(t);
 
@@ -77,7 +65,7 @@ test("an admin command of root leaves no file of root", { skip }, async (t) => {
   const again = start();
   await again.ready;
 
-  for (const { stderr } of [made, beside]) assert.match(stderr, /running as user 61234/);
+  for (const { stderr } of [made, beside]) assert.match(stderr, /user 61234/);
   assert.deepEqual(ownersIn(data), [STRANGER]);
 });
 
@@ -108,7 +96,7 @@ test("a backup and a restore of root leave no file of root", { skip }, async (t)
 
   for (const { code, stderr } of [made, restored]) {
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /running as user 61234/);
+    assert.match(stderr, /user 61234/);
   }
   assert.deepEqual(owners, [STRANGER]);
 });
@@ -134,37 +122,39 @@ test(
   },
 );
 
-test("an unreadable addon of root is replaced", { skip }, async (t) => {
-  const { start, data } = setUp(t);
+/** Starts and stops the executable, and gives its addon to root, unreadable for others. Returns its path. */
+async function takeAddon({ start, data }: ReturnType<typeof setUp>): Promise<string> {
   const first = start();
   await first.ready;
-  await first.stop();
-  const addon = readdirSync(data).find((name) => name.endsWith(".node")) ?? "none";
-  chownSync(join(data, addon), 0, 0);
-  chmodSync(join(data, addon), 0o600);
+  assert.equal((await first.stop()).code, 0);
+  const name = readdirSync(data).find((each) => each.endsWith(".node")) ?? assert.fail();
+  const addon = join(data, name);
+  chownSync(addon, 0, 0);
+  chmodSync(addon, 0o600);
+  return addon;
+}
 
-  await start().ready;
+test("an unreadable addon of root is replaced", { skip }, async (t) => {
+  const own = setUp(t);
+  const addon = await takeAddon(own);
 
-  const { uid, mode } = statSync(join(data, addon));
+  await own.start().ready;
+
+  const { uid, mode } = statSync(addon);
   assert.deepEqual([uid, mode & 0o777], [STRANGER, 0o644]);
 });
 
 test("in a sticky folder each user has its own addon", { skip }, async (t) => {
-  const { start, data } = setUp(t);
-  const first = start();
-  await first.ready;
-  await first.stop();
-  const addon = readdirSync(data).find((name) => name.endsWith(".node")) ?? "none";
-  chownSync(data, 0, 0);
-  chmodSync(data, 0o1777);
-  chownSync(join(data, addon), 0, 0);
-  chmodSync(join(data, addon), 0o600);
+  const own = setUp(t);
+  await takeAddon(own);
+  chownSync(own.data, 0, 0);
+  chmodSync(own.data, 0o1777);
 
-  await start().ready;
+  await own.start().ready;
 
-  const addons = readdirSync(data).filter((name) => name.endsWith(".node"));
+  const addons = readdirSync(own.data).filter((name) => name.endsWith(".node"));
   assert.deepEqual(
-    addons.map((name) => statSync(join(data, name)).uid).toSorted((a, b) => a - b),
+    addons.map((name) => statSync(join(own.data, name)).uid).toSorted((a, b) => a - b),
     [0, STRANGER],
   );
 });
