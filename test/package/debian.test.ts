@@ -8,8 +8,9 @@ import { version } from "../../scripts/manifest.ts";
 import { makeDeb } from "../../scripts/package/packages.ts";
 import { verifyPostback } from "../../src/verify.ts";
 import { startProgram } from "../helpers/program.ts";
+import { findProgram } from "../peers/peer-process.ts";
 import { Machine, machineProblem, newDisk, type MachineDisk } from "../systemd/machine.ts";
-import { hasProgram, testOrder } from "./packages.ts";
+import { testOrder } from "./packages.ts";
 
 const RECEIVER = fileURLToPath(new URL("../fixtures/package/receiver.mjs", import.meta.url));
 const CONFIG_FILE = "/etc/postbackd/postbackd.toml";
@@ -23,7 +24,7 @@ const NEEDED = /^Package: (?:adduser|init-system-helpers|libc6|libgcc-s1|libstdc
 
 const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
 const problem = await machineProblem();
-const isDebian = hasProgram("dpkg-deb") && hasProgram("adduser");
+const isDebian = [findProgram("dpkg-deb"), findProgram("adduser")].every((path) => path !== null);
 assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
 const skip =
   problem !== null

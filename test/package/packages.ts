@@ -25,11 +25,6 @@ export function testOrder(): PackageOrder {
   };
 }
 
-/** True where a program of this name can be run. */
-export function hasProgram(name: string): boolean {
-  return spawnSync(name, ["--version"]).error === undefined;
-}
-
 /** Makes npm's package of what was built, in a folder that is removed after the file's tests; answers its path. */
 export function testPackage(): string {
   const built = join(ROOT, "dist", "daemon");
