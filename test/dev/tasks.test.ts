@@ -47,21 +47,6 @@ test("the first matching rule ends a run, its result digit for digit; other runs
   assert.deepEqual([(await task(z)).result, (await task(other)).result], [null, 7]);
 });
 
-test("a run takes after_ms of the daemon's clock", async (t) => {
-  const { advance, ask, post, task } = await startDev(t);
-  await ask("PUT /dev/results", [{ result: 1, after_ms: 5000 }]);
-  const [id = ""] = await post({});
-
-  const early = await advance("4999ms");
-  assert.ok(early.every(({ event }) => event === "run_started"));
-  const late = await advance("1ms");
-  assert.deepEqual(
-    late.map(({ event, state }) => [event, state]),
-    [["task_ended", "completed"]],
-  );
-  assert.equal((await task(id)).state, "completed");
-});
-
 test("a held run times out after the timeout of its type", async (t) => {
   const { advance, ask, post, task } = await startDev(t);
   await ask("PUT /dev/results", [{ hold: true }]);
