@@ -189,3 +189,11 @@ export async function mark(page: Page): Promise<() => Promise<void>> {
   await page.evaluate("globalThis.isMarked = true");
   return async () => assert.equal(await page.evaluate("globalThis.isMarked"), true, "reloaded");
 }
+
+/** Asserts that the page reports the end of its session, and shows the form alone. */
+export async function assertEnded(page: Page): Promise<void> {
+  const note = page.getByRole("alert").filter({ hasText: "Your session has ended" });
+  await note.waitFor();
+  await page.getByLabel("API key").waitFor();
+  assert.equal(await page.getByRole("navigation").count(), 0);
+}

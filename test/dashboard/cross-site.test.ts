@@ -18,28 +18,28 @@ interface Attack {
 // Cookies ignore ports, so they are sent to the first site and not to the second.
 const SITES = ["127.0.0.1", "localhost"] as const;
 
-for (const site of SITES) {
-  test(`a page on another port of ${site} changes nothing and reads nothing`, async (t) => {
-    if (!hasBrowser(t)) return;
-    const daemon = await startTestDaemon(t);
-    const later = new Date(Date.now() + 3_600_000).toISOString();
-    const { tasks } = await daemon.post([{ tag: "secret-tag", start_at: later }]);
-    const port = await servePage(t);
-    const { page, context } = await openPage(t, daemon.url);
-    await signIn(page, daemon.account);
-    const before = await stateOf(daemon);
+test("a page on another port changes nothing and reads nothing", async (t) => {
+  if (!hasBrowser(t)) return;
+  const daemon = await startTestDaemon(t);
+  const later = new Date(Date.now() + 3_600_000).toISOString();
+  const { tasks } = await daemon.post([{ tag: "secret-tag", start_at: later }]);
+  const port = await servePage(t);
+  const { page, context } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const before = await stateOf(daemon);
+  for (const site of SITES) {
     for (const [name, attack] of Object.entries(ATTACKS)) {
-      await t.test(name, async () => {
+      await t.test(`${site}: ${name}`, async () => {
         const foreign = await openForeign(context, `http://${site}:${port}/`);
         await attack({ page: foreign, url: daemon.url, taskId: tasks[0]?.id ?? "" });
         await foreign.close();
         assert.equal(await stateOf(daemon), before);
       });
     }
-    await page.reload();
-    await page.getByRole("heading", { name: "Overview" }).waitFor();
-  });
-}
+  }
+  await page.reload();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+});
 
 /** Serves an empty page. */
 async function servePage(t: TestContext): Promise<number> {

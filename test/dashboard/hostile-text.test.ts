@@ -192,18 +192,14 @@ async function showsUrls(t: TestContext, daemon: TestDaemon): Promise<void> {
     await region.getByText("given up").first().waitFor();
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
-    const { deliveries } = await timelineOf(daemon, id);
+    const timeline = await daemon.call(`/v1/tasks/timeline/${id}`);
+    const { deliveries } = (await timeline.json()) as { deliveries: readonly { url: string }[] };
     assert((await region.textContent())?.includes(deliveries[0]?.url ?? "-"));
     await assertOurs(page);
   }
   await page.goto(`/dashboard/hosts`);
   await page.getByRole("row").filter({ hasText: "127.0.0.1" }).waitFor();
   await assertOurs(page);
-}
-
-async function timelineOf(daemon: TestDaemon, id: string) {
-  const response = await daemon.call(`/v1/tasks/timeline/${id}`);
-  return (await response.json()) as { deliveries: readonly { url: string }[] };
 }
 
 async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {

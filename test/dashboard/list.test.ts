@@ -14,7 +14,6 @@ const TAGS = "tbody bdi.clipped[title^=tag-]";
 test("the live page", (t) =>
   takeSteps(t, {
     "new tasks wait behind a button, and the shown rows stay": newTasksWait,
-    "a shown task changes in its row": changesInPlace,
     "the stream is closed while the tab is hidden, and continues afterwards": pausesWhenHidden,
     "without a stream the page polls every ten seconds until it is live again": pollsWithoutStream,
     "a silent stream is closed, and the page polls": closesSilentStream,
@@ -55,18 +54,6 @@ async function newTasksWait(t: TestContext, daemon: TestDaemon): Promise<void> {
   await page.getByText("tag-5").waitFor();
   assert.deepEqual(await tagsShown(page), ["tag-5", "tag-4", "tag-3", "tag-2", "tag-1"]);
   assert.equal(await page.getByRole("button", { name: /new$/ }).count(), 0);
-}
-
-async function changesInPlace(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const later = { tag: "tag-later", start_at: new Date(Date.now() + 3_600_000).toISOString() };
-  const [task] = (await daemon.post([later])).tasks;
-  const { page } = await openTasks(t, daemon);
-  const row = page.getByRole("row").filter({ hasText: "tag-later" });
-  await row.getByText("queued").waitFor();
-  const isSame = await mark(page);
-  await daemon.call(`/v1/tasks/task_cancel/${task?.id}`, { method: "POST" });
-  await row.getByText("cancelled").waitFor();
-  await isSame();
 }
 
 async function pausesWhenHidden(t: TestContext, daemon: TestDaemon): Promise<void> {

@@ -44,6 +44,7 @@ test("a new task", (t) =>
       "is posted once if the response is lost and it is posted again": repeatsSafely,
       "is posted by keyboard alone": isPostedByKeyboard,
       "of the operator is posted for the named account": namesAccount,
+      "posted again has the changed fields, and the first task is unchanged": isChanged,
     },
     { toml: TOML },
   ));
@@ -248,52 +249,26 @@ async function namesAccount(t: TestContext, daemon: TestDaemon): Promise<void> {
 }
 
 const TASK = {
-  ...{ type: "copy", tag: "again", priority: 3, marketplace: "us" },
+  ...{ type: "copy", tag: "again", priority: 3, marketplace: "us", input: { n: [1] } },
   ...{ postback_url: "http://127.0.0.1:1/post", pingback_url: "http://127.0.0.1:1/?id=$id" },
 };
-
-test("a task that is posted again", (t) =>
-  takeSteps(
-    t,
-    {
-      "has the changed fields, and the first task is unchanged": isChanged,
-    },
-    { toml: TOML },
-  ));
-
-async function postFirst(daemon: TestDaemon): Promise<string> {
-  const start = new Date(Date.now() + 3_600_000).toISOString();
-  const members = JSON.stringify({ ...TASK, start_at: start }).slice(1, -1);
-  const headers = { "content-type": "application/json" };
-  const body = `{${members},"input":{"n":[${DIGITS}],"s":"a\\nb"}}`;
-  const answer = await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
-  return /"id":"([^"]+)"/.exec(await answer.text())?.[1] ?? assert.fail();
-}
-
-async function openAgain(page: Page, id: string): Promise<Form> {
-  await page.goto(`/dashboard/tasks/${id}`);
-  await page.getByRole("button", { name: "Post again…" }).click();
-  return formOf(page, "Post again");
-}
-
-/** The id of the task that the form posted, when its screen is shown. */
-async function nextTask(page: Page, first: string): Promise<string> {
-  await page.waitForURL((url) => !url.pathname.endsWith(first));
-  return shownTask(page);
-}
 
 async function isChanged(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url);
   await signIn(page, daemon.account);
-  const first = await postFirst(daemon);
-  const { dialog, send } = await openAgain(page, first);
+  const start_at = new Date(Date.now() + 3_600_000).toISOString();
+  const [{ id } = assert.fail()] = (await daemon.post([{ ...TASK, start_at }])).tasks;
+  await page.goto(`/dashboard/tasks/${id}`);
+  await page.getByRole("button", { name: "Post again…" }).click();
+  const { dialog, send } = await formOf(page, "Post again");
   await dialog.getByLabel("Input").fill("[2]");
   await dialog.getByLabel("Pingback URL").fill("");
   await dialog.getByLabel("Tag").fill("changed");
   await send.click();
 
-  const { data } = await daemon.get(await nextTask(page, first));
+  await page.waitForURL((url) => !url.pathname.endsWith(id));
+  const { data } = await daemon.get(await shownTask(page));
   const { pingback_url: _, ...others } = TASK;
   assert.deepEqual(data, { ...others, tag: "changed", input: [2] });
-  assert.equal((await daemon.get(first)).data["tag"], "again");
+  assert.equal((await daemon.get(id)).data["tag"], "again");
 }

@@ -2,37 +2,36 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
-import { type TestContext, describe, test } from "node:test";
+import { type TestContext, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { type TestDaemon, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { areAtHand } from "../peers/peer-process.ts";
-import { hasBrowser, mark, openPage, signIn, signInAsOperator, takeSteps } from "./browser.ts";
+import {
+  hasBrowser,
+  mark,
+  openPage,
+  signIn,
+  signInAsOperator,
+  takeSteps,
+  type Step,
+} from "./browser.ts";
 
 const HOSTILE_TAG = `<img src=x onerror=alert(1)> ${"\u202e"}gat`;
 
-interface Opened {
-  readonly page: Page;
-  readonly daemon: TestDaemon;
-}
-
-type Act = (opened: Opened) => Promise<void>;
+type Act = (page: Page, daemon: TestDaemon) => Promise<void>;
 
 /** Opens the overview of an account whose three tasks were delivered a moment ago. */
-async function withOverview(t: TestContext, act: Act): Promise<void> {
-  if (!hasBrowser(t)) return;
-  const receiver = await startReceiver(t);
-  const daemon = await startTestDaemon(t);
-  const task = { tag: HOSTILE_TAG, postback_url: `http://127.0.0.1:${receiver.port}/` };
-  await daemon.post([task, task, task]);
-  await receiver.waitFor(3);
-  const { page } = await openPage(t, daemon.url);
-  await signIn(page, daemon.account);
-  await number(page, "Delivered").getByText("3 of 3").waitFor();
-  await act({ page, daemon });
+function withOverview(act: Act): Step {
+  return async (t, daemon) => {
+    const { page } = await openPage(t, daemon.url);
+    await signIn(page, daemon.account);
+    await number(page, "Delivered").getByText("3 of 3").waitFor();
+    await act(page, daemon);
+  };
 }
 
 function number(page: Page, name: string) {
@@ -52,9 +51,16 @@ async function areaOf(page: Page, title: string) {
   return box;
 }
 
-describe("the overview", () => {
-  test("each number links to its tasks", (t) =>
-    withOverview(t, async ({ page }) => {
+test("the overview", async (t) => {
+  const receiver = await startReceiver(t);
+  await takeSteps(t, {
+    async "has delivered tasks"(_, daemon) {
+      const task = { tag: HOSTILE_TAG, postback_url: receiver.url("/") };
+      await daemon.post([task, task, task]);
+      await receiver.waitFor(3);
+      await daemon.daemon.idle();
+    },
+    "each number links to its tasks": withOverview(async (page) => {
       const searches = await page.$$eval(".numbers a", (links) =>
         links.map((link) => new URL(link.href).searchParams.get("q")),
       );
@@ -62,46 +68,31 @@ describe("the overview", () => {
         ...["state:waiting", "state:running", "state:ready"],
         ...["delivery:delivered", "delivery:retrying", "delivery:given_up,refused"],
       ]);
-    }));
-
-  test("the numbers change without a reload, and delayed tasks are counted apart", (t) =>
-    withOverview(t, async ({ page, daemon }) => {
-      await number(page, "Ready").getByText("3", { exact: true }).waitFor();
-      await daemon.post([{}, {}]);
-      await number(page, "Ready").getByText("5", { exact: true }).waitFor();
-      // Delayed tasks do not wait.
-      const later = { start_at: new Date(Date.now() + 3_600_000).toISOString() };
-      await daemon.post([later, later, later]);
-      const waiting = number(page, "Waiting");
-      await waiting.getByText(/\b3\b/).waitFor();
-      assert.equal(await waiting.locator("b").textContent(), "0");
-    }));
-
-  test("dragging over a chart zooms all charts by the URL, and a reset zooms out", (t) =>
-    withOverview(t, async ({ page }) => {
-      const box = await areaOf(page, "Throughput per minute");
-      const y = box.y + box.height / 2;
-      await page.mouse.move(box.x + box.width * 0.5, y);
-      await page.mouse.down();
-      await page.mouse.move(box.x + box.width * 0.75, y, { steps: 4 });
-      const series = page.waitForResponse(/\/v1\/stats\/series\?from=[^&]+&to=/);
-      await page.mouse.up();
-      assert.equal((await series).status(), 200);
-      const { searchParams } = new URL(page.url());
-      const [from, to] = [searchParams.get("from"), searchParams.get("to")];
-      const minutes = (Date.parse(to ?? "") - Date.parse(from ?? "")) / 60_000;
-      assert(minutes >= 14 && minutes <= 16, `a quarter of an hour is ${minutes} minutes`);
-      const link = await page
-        .getByRole("link", { name: "Show tasks of this time" })
-        .evaluate(searchOf);
-      assert.equal(link, `after:${from} before:${to}`);
-      await page.getByRole("button", { name: "Reset zoom" }).click();
-      await chart(page, "Throughput per minute").locator(".plot").waitFor();
-      assert.equal(new URL(page.url()).search, "");
-    }));
-
-  test("all charts show the values at the pointer until it leaves", (t) =>
-    withOverview(t, async ({ page }) => {
+    }),
+    "dragging over a chart zooms all charts by the URL, and a reset zooms out": withOverview(
+      async (page) => {
+        const box = await areaOf(page, "Throughput per minute");
+        const y = box.y + box.height / 2;
+        await page.mouse.move(box.x + box.width * 0.5, y);
+        await page.mouse.down();
+        await page.mouse.move(box.x + box.width * 0.75, y, { steps: 4 });
+        const series = page.waitForResponse(/\/v1\/stats\/series\?from=[^&]+&to=/);
+        await page.mouse.up();
+        assert.equal((await series).status(), 200);
+        const { searchParams } = new URL(page.url());
+        const [from, to] = [searchParams.get("from"), searchParams.get("to")];
+        const minutes = (Date.parse(to ?? "") - Date.parse(from ?? "")) / 60_000;
+        assert(minutes >= 14 && minutes <= 16, `a quarter of an hour is ${minutes} minutes`);
+        const link = await page
+          .getByRole("link", { name: "Show tasks of this time" })
+          .evaluate(searchOf);
+        assert.equal(link, `after:${from} before:${to}`);
+        await page.getByRole("button", { name: "Reset zoom" }).click();
+        await chart(page, "Throughput per minute").locator(".plot").waitFor();
+        assert.equal(new URL(page.url()).search, "");
+      },
+    ),
+    "all charts show the values at the pointer until it leaves": withOverview(async (page) => {
       const told = page.locator(".chart figcaption .number");
       const before = await told.allTextContents();
       assert.equal(new Set(before).size, 1);
@@ -118,10 +109,8 @@ describe("the overview", () => {
       await page.mouse.move(box.x + 1, box.y - 60);
       await page.locator(".plot-crosshair").first().waitFor({ state: "detached" });
       assert.deepEqual(await told.allTextContents(), before);
-    }));
-
-  test("a chart is read and zoomed by keyboard", (t) =>
-    withOverview(t, async ({ page }) => {
+    }),
+    "a chart is read and zoomed by keyboard": withOverview(async (page) => {
       const throughput = chart(page, "Throughput per minute");
       const spoken = throughput.getByRole("status");
       await throughput.locator(".plot").focus();
@@ -142,17 +131,29 @@ describe("the overview", () => {
       await chart(page, "Throughput per minute").locator(".plot").focus();
       await page.keyboard.press("Escape");
       assert.equal(new URL(page.url()).search, "");
-    }));
-
-  test("a chart has a summary and a table", (t) =>
-    withOverview(t, async ({ page }) => {
+    }),
+    "a chart has a summary and a table": withOverview(async (page) => {
       const success = chart(page, "Delivery success");
       await success.getByRole("img", { name: /^Delivery success\. 100 % .*3 of 3/ }).waitFor();
       await success.getByRole("button", { name: "Delivery success as a table" }).click();
       assert.equal(await success.getByRole("columnheader").count(), 3);
       // Two, if a minute ended between the webhooks.
       await success.getByRole("row", { name: "100 % 100 %" }).first().waitFor();
-    }));
+    }),
+    "the numbers change without a reload, and delayed tasks are counted apart": withOverview(
+      async (page, daemon) => {
+        await number(page, "Ready").getByText("3", { exact: true }).waitFor();
+        await daemon.post([{}, {}]);
+        await number(page, "Ready").getByText("5", { exact: true }).waitFor();
+        // Delayed tasks do not wait.
+        const later = { start_at: new Date(Date.now() + 3_600_000).toISOString() };
+        await daemon.post([later, later, later]);
+        const waiting = number(page, "Waiting");
+        await waiting.getByText(/\b3\b/).waitFor();
+        assert.equal(await waiting.locator("b").textContent(), "0");
+      },
+    ),
+  });
 });
 
 function searchOf(link: { readonly href?: string }): string | null {

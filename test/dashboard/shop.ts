@@ -14,14 +14,14 @@ import {
   type ClaimedTask,
 } from "../http/worker-requests.ts";
 
-/** A daemon after two hours of work, with data on every screen. */
+/** A daemon after an hour of work, with data on every screen. */
 export interface Shop {
   readonly daemon: TestDaemon;
   /** A task whose webhook was given up. */
   readonly failedId: string;
 }
 
-const MINUTES = 120;
+const MINUTES = 60;
 
 const toml = (dnsServer: string): string => `
 [types.thumbnail]
@@ -45,7 +45,7 @@ const FLAKY = "api.partner.example";
 const GONE = "old.billing.example";
 const INSIDE = "intranet.shop.example";
 
-/** Runs a shop for two hours of virtual time that end now. */
+/** Runs a shop for an hour of virtual time that ends now. */
 export async function openShop(t: TestContext): Promise<Shop> {
   const dns = await startDnsServer(t);
   for (const host of [FINE, FLAKY]) dns.script(host, { A: addresses("127.0.0.1") });

@@ -1,12 +1,19 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { Page } from "playwright-core";
-
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { createLink } from "../http/session-requests.ts";
-import { REFUSED, type TestPage, forgive, mark, openPage, signIn, takeSteps } from "./browser.ts";
+import {
+  REFUSED,
+  type TestPage,
+  assertEnded,
+  forgive,
+  mark,
+  openPage,
+  signIn,
+  takeSteps,
+} from "./browser.ts";
 
 test("signing in and out", (t) =>
   takeSteps(t, {
@@ -121,13 +128,6 @@ async function endsEverywhere(t: TestContext, daemon: TestDaemon): Promise<void>
   await assertEnded(other);
   await isSame();
   assert.deepEqual(await context.cookies(), []);
-}
-
-async function assertEnded(page: Page): Promise<void> {
-  const note = page.getByRole("alert").filter({ hasText: "Your session has ended" });
-  await note.waitFor();
-  await page.getByLabel("API key").waitFor();
-  assert.equal(await page.getByRole("navigation").count(), 0);
 }
 
 async function hidesOperatorScreens(t: TestContext, daemon: TestDaemon): Promise<void> {

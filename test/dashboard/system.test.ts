@@ -3,13 +3,11 @@ import { type TestContext, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { type TestDaemon, startTestDaemon, testConfig } from "../helpers/daemon.ts";
-import { accessProblems, hasBrowser, openPage, signInAsOperator, takeSteps } from "./browser.ts";
+import { type TestDaemon, testConfig } from "../helpers/daemon.ts";
+import { accessProblems, openPage, signInAsOperator, takeSteps } from "./browser.ts";
 
 // A condition that lasts until a restart.
 const TOML = 'retention_days = 1\nwebhooks.retry_after = ["2d"]\n';
-const SHORT = "retention_days = 1 is shorter than the waits of webhooks.retry_after together";
-const REMEDY = "raise retention_days or shorten webhooks.retry_after";
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
 test("conditions", (t) =>
@@ -22,35 +20,34 @@ test("conditions", (t) =>
     { toml: TOML },
   ));
 
-test("settings that were changed", (t) =>
-  takeSteps(t, { "and need a restart are named next to the settings in force": namesRestarts }));
+test("the screen of the system", (t) =>
+  takeSteps(t, {
+    "names the changed settings that need a restart next to those in force": namesRestarts,
+    "of nodes shows the state of PostgreSQL, and nothing for SQLite": showsPostgres,
+  }));
 
 const panel = (page: Page, name: string) => page.getByRole("region", { name });
 
 async function areShown(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url);
   await signInAsOperator(page, daemon);
-  const shown = page.getByRole("listitem").filter({ hasText: `R${SHORT.slice(1)}` });
-  assert.match(await shown.innerText(), new RegExp(`R${REMEDY.slice(1)}\\.`));
-
-  await shown.getByRole("link").click();
+  await page.getByRole("listitem").filter({ hasText: "etention_days" }).getByRole("link").click();
 
   await page.getByRole("heading", { level: 1, name: "System" }).waitFor();
   const listed = panel(page, "Conditions").getByRole("listitem");
   await listed.first().waitFor();
   const text = await listed.innerText();
-  for (const part of ["retention.short", SHORT, REMEDY, "since "]) {
+  for (const part of ["retention.short", "retention_days = 1", "webhooks.retry_after"])
     assert.ok(text.includes(part), `${part} in ${text}`);
-  }
   assert.deepEqual(await accessProblems(page), []);
 }
 
-/** Replaces the conditions in the response. */
-async function pretend(page: Page, conditions: readonly unknown[]): Promise<void> {
+/** Replaces a part of the operator's response. */
+async function pretend(page: Page, path: string, part: object): Promise<void> {
   await page.unrouteAll();
-  await page.route("**/v1/operator/system", async (route) => {
+  await page.route(`**/v1/operator/${path}`, async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: { ...Object(await response.json()), conditions } });
+    await route.fulfill({ response, json: { ...Object(await response.json()), ...part } });
   });
 }
 
@@ -61,7 +58,7 @@ async function areTextAndEnd(t: TestContext, daemon: TestDaemon): Promise<void> 
   const failing = ["a.example", "b.example"].map((subject) => {
     return { name: "host.failing", subject, since, text: `${subject} ${HOSTILE}`, remedy: HOSTILE };
   });
-  await pretend(page, failing);
+  await pretend(page, "system", { conditions: failing });
 
   await page.goto("/dashboard/system");
 
@@ -72,7 +69,7 @@ async function areTextAndEnd(t: TestContext, daemon: TestDaemon): Promise<void> 
   assert.ok(text.includes(`b.example ${HOSTILE}: ${HOSTILE}.`), text);
   assert.equal(await page.locator("img[src=x]").count(), 0);
 
-  await pretend(page, []);
+  await pretend(page, "system", { conditions: [] });
 
   // The screen polls.
   await panel(page, "Conditions").waitFor({ state: "detached" });
@@ -112,17 +109,7 @@ const DATABASE = {
   warnings: ["claims get slower"],
 };
 
-/** Replaces the database in the response. */
-async function pretendDatabase(page: Page, database: typeof DATABASE): Promise<void> {
-  await page.route("**/v1/operator/nodes", async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...Object(await response.json()), database } });
-  });
-}
-
-test("the screen of nodes shows the state of PostgreSQL, and nothing for SQLite", async (t) => {
-  if (!hasBrowser(t)) return;
-  const daemon = await startTestDaemon(t);
+async function showsPostgres(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url);
   await signInAsOperator(page, daemon);
   await page.goto(`${daemon.url}/dashboard/nodes`);
@@ -130,21 +117,15 @@ test("the screen of nodes shows the state of PostgreSQL, and nothing for SQLite"
   const panel = page.getByRole("region", { name: "Database PostgreSQL 15.14" });
   assert.equal(await panel.count(), 0);
 
-  await pretendDatabase(page, DATABASE);
+  await pretend(page, "nodes", { database: DATABASE });
   await page.reload();
 
   const text = await panel.innerText();
   for (const shown of [
-    "claims get slower",
-    "3.0 MiB",
-    "12 of 200",
-    "1 min 15 s and 1,234 transactions, kept by the session <b>report</b>, process 4711",
-    "east streaming, async, 2.0 KiB behind, replays within 3 ms",
-    "west no permission to see more (needs pg_monitor)",
-    "asynchronous",
-    "5,000 in the queue, 7 in the outbox",
+    ...["claims get slower", "3.0 MiB", "12 of 200", "1 min 15 s", "1,234", "<b>report</b>"],
+    ...["4711", "east", "2.0 KiB", "3 ms", "west", "pg_monitor", "5,000"],
   ]) {
     assert(text.includes(shown), `${shown} in ${text}`);
   }
   assert.deepEqual(await accessProblems(page), []);
-});
+}

@@ -11,6 +11,7 @@ import {
   searchWords,
   toggled,
   withoutWord,
+  withExactDays,
 } from "../../src/dashboard/tasks/task-page.ts";
 import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 
@@ -166,4 +167,21 @@ test("sixteen responses are kept, and none after forget", async () => {
   );
   kept.forget();
   assert.equal(kept.tagOf("response 16"), null);
+});
+
+const midnight = (year: number, month: number, day: number): string =>
+  new Date(year, month - 1, day).toISOString();
+
+test("a search is sent with its days as exact times, and its other words unchanged", () => {
+  for (const [written, sent] of [
+    ["after:2030-01-31", `after:${midnight(2030, 1, 31)}`],
+    ['Before:"2030-01-31" tag:"a b"', `Before:${midnight(2030, 1, 31)} tag:"a b"`],
+    ["state:failed after:2h", "state:failed after:2h"],
+    ["after:2030-02-30", "after:2030-02-30"],
+    ["after:2030-1-31", "after:2030-1-31"],
+    ['tag:"x after:2030-01-31"', 'tag:"x after:2030-01-31"'],
+    ["after:2030-01-31T09:00:00Z  x", "after:2030-01-31T09:00:00Z  x"],
+  ] as const) {
+    assert.equal(withExactDays(written), sent);
+  }
 });

@@ -3,7 +3,6 @@ import { type TestContext, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { withExactDays } from "../../src/dashboard/tasks/task-page.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { openPage, signIn, takeSteps } from "./browser.ts";
@@ -26,6 +25,9 @@ test("the page of a task", (t) =>
       "starts with the failure and its reason, before the delivered webhook": leadsWithFailure,
       "of a refused task shows the refusal once": showsRefusal,
       "starts with the state of the task": showsOthers,
+      "writes the times of explanations in the reader's zone": writesOneZone,
+      "writes explanations in UTC for an unknown zone": fallsBackToUtc,
+      "searches for a day in the reader's zone": searchesReadersDay,
     },
     { toml: TOML },
   ));
@@ -92,13 +94,6 @@ async function sentencesOf(page: Page, id: string | undefined): Promise<readonly
 // Without daylight saving time, and not a whole number of hours from UTC.
 const TIME_ZONE = "Asia/Tehran";
 
-test("the dashboard in the reader's time zone", (t) =>
-  takeSteps(t, {
-    "writes the times of explanations in the reader's zone": writesOneZone,
-    "writes explanations in UTC for an unknown zone": fallsBackToUtc,
-    "searches for a day in the reader's zone": searchesReadersDay,
-  }));
-
 async function writesOneZone(t: TestContext, daemon: TestDaemon): Promise<void> {
   const id = await deliverOne(t, daemon);
   const { page } = await openPage(t, daemon.url, { timeZone: TIME_ZONE });
@@ -148,25 +143,8 @@ async function searchesReadersDay(t: TestContext, daemon: TestDaemon): Promise<v
 /** The id of a task whose postback has arrived. */
 async function deliverOne(t: TestContext, daemon: TestDaemon): Promise<string> {
   const receiver = await startReceiver(t);
-  const { tasks } = await daemon.post([{ postback_url: receiver.url() }]);
+  const { tasks } = await daemon.post([{ type: "copy", postback_url: receiver.url() }]);
   await receiver.waitFor(1);
   await daemon.daemon.idle();
   return tasks[0]?.id ?? assert.fail();
 }
-
-const midnight = (year: number, month: number, day: number): string =>
-  new Date(year, month - 1, day).toISOString();
-
-test("a search is sent with its days as exact times, and its other words unchanged", () => {
-  for (const [written, sent] of [
-    ["after:2030-01-31", `after:${midnight(2030, 1, 31)}`],
-    ['Before:"2030-01-31" tag:"a b"', `Before:${midnight(2030, 1, 31)} tag:"a b"`],
-    ["state:failed after:2h", "state:failed after:2h"],
-    ["after:2030-02-30", "after:2030-02-30"],
-    ["after:2030-1-31", "after:2030-1-31"],
-    ['tag:"x after:2030-01-31"', 'tag:"x after:2030-01-31"'],
-    ["after:2030-01-31T09:00:00Z  x", "after:2030-01-31T09:00:00Z  x"],
-  ] as const) {
-    assert.equal(withExactDays(written), sent);
-  }
-});

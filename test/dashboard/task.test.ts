@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../src/api/timeline.ts";
+import type { Timeline } from "../../src/api/timeline.ts";
 import { findJsonFault } from "../../src/dashboard/post/json-fault.ts";
 import { EMPTY_DRAFT, draftOf, postedText } from "../../src/dashboard/post/task-draft.ts";
 import {
@@ -182,43 +182,28 @@ interface Times {
   readonly end: number | null;
 }
 
-function attemptOf(number: number, { due, start, end }: Times): TimelineAttempt {
+/** The fields of an attempt that its row reads. */
+function attemptOf(number: number, { due, start, end }: Times) {
   return {
     ...{ number, due_at: new Date(due).toISOString(), started_at: timeOf(start) },
-    ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed", http_status: null },
-    ...{ error: null, address: null, response_excerpt: null, refusal: null, explanation: "" },
-    phases: { dns_ms: null, connect_ms: null, tls_ms: null, first_byte_ms: null },
-    ...{ retry_after: null, request_headers: [] },
+    ...{ ended_at: timeOf(end), outcome: end === null ? null : "failed" },
+    ...{ http_status: null, error: null },
   };
 }
 
-function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
-  const sent = { target: "/", headers: [], body: { bytes: 0, text: "" } };
-  return {
-    ...{ delivery_id: "x-postback", kind: "postback", url: "https://example.com/" },
-    ...{ host: "example.com", state: "scheduled", explanation: "", next_attempt_at: null },
-    ...{ is_paused: false, attempts },
-    request: { method: "POST", ...sent, message: "body", signature: "", signature_next: null },
-  };
+function deliveryOf(attempts: readonly ReturnType<typeof attemptOf>[]) {
+  return { kind: "postback", is_paused: false, attempts };
 }
 
+/** The fields of a timeline that its rows read. */
 function timelineOf(
-  times: { readonly started: number | null; readonly completed: number | null },
-  deliveries: readonly TimelineDelivery[] = [],
+  { started, completed }: Readonly<Record<"started" | "completed", number | null>>,
+  deliveries: readonly ReturnType<typeof deliveryOf>[] = [],
 ): Timeline {
-  return {
-    task: {
-      ...{ id: "x", login: "alice", state: "completed", status_code: 20000, status_message: "" },
-      ...{ type: "echo", created_at: new Date(0).toISOString(), expires_at: null, runs: 1 },
-      ...{ started_at: timeOf(times.started), completed_at: timeOf(times.completed) },
-      ...{ progress: null, data: {}, error: null, ready: false },
-      ...{ input_bytes: null, result_bytes: null },
-    },
-    run: { by: { kind: "worker", name: "gpu-1" }, lease_expires_at: null },
-    explanation: null,
-    deliveries,
-    time: new Date(0).toISOString(),
-  };
+  const times = { started_at: timeOf(started), completed_at: timeOf(completed) };
+  const task = { created_at: new Date(0).toISOString(), state: "completed", runs: 1, ...times };
+  const run = { by: { kind: "worker", name: "gpu-1" } };
+  return { task, run, deliveries } as unknown as Timeline;
 }
 
 describe("the rows of a timeline", () => {
