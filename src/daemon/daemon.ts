@@ -1,8 +1,10 @@
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import { type Clock, settlesWithin } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
 import { everyStep } from "../domain/error.ts";
 import type { Gauges } from "../domain/observer.ts";
+import { pauseOfAll } from "../domain/webhook/delivery-pause.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
 import { PlaceShortage } from "../http/admission/connections.ts";
 import { Arrivals } from "../http/admission/turns.ts";
@@ -145,7 +147,7 @@ async function openDaemon(
   closings.unshift(() => server.abort());
   const metricsUrl = await openMetrics(options, { api, closings });
   lock.announce(server.url);
-  if (given.pauseDeliveries) await pauseEverything(store, { ...given.pauseDeliveries, clock, log });
+  await applyPause(store, { ...given, clock });
   // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
   closings.unshift(() => watch.close());
@@ -180,11 +182,7 @@ function observersOf({ observer, clock, log }: DaemonOptions) {
 
 async function pauseEverything(
   store: Store,
-  {
-    clock,
-    log,
-    ...pause
-  }: Pick<DeliveryPause, "pausedBy" | "reason"> & Pick<DaemonOptions, "clock" | "log">,
+  { clock, ...pause }: Pick<DeliveryPause, "pausedBy" | "reason"> & Pick<DaemonOptions, "clock">,
 ): Promise<void> {
   const everything = { accountId: null, host: null };
   const now = clock.now();
@@ -199,8 +197,20 @@ async function pauseEverything(
   if (outcome === "too many") {
     throw new DatabaseError("there are too many pauses of deliveries: resume some of them first");
   }
-  const waiting = await store.countScheduled(everything);
-  log.warn({ waiting }, "all webhooks are paused; 'postbackd admin delivery resume' sends them");
+}
+
+/** Pauses all webhooks if this is asked for. Logs a pause of all webhooks of any age, such as the pause of a restore. */
+async function applyPause(
+  store: Store,
+  { pauseDeliveries, clock, log }: Pick<DaemonOptions, "pauseDeliveries" | "clock" | "log">,
+): Promise<void> {
+  if (pauseDeliveries) await pauseEverything(store, { ...pauseDeliveries, clock });
+  const pause = pauseOfAll(await store.listDeliveryPauses());
+  if (pause === null) return;
+  const facts = { since: timeText(pause.since), reason: pause.reason };
+  const waiting = await store.countScheduled(pause);
+  const text = "all webhooks are paused; 'postbackd admin delivery resume' sends them";
+  log.warn({ ...facts, waiting }, text);
 }
 
 function startEvent(time: number): OperatorEvent {

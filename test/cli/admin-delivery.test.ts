@@ -279,6 +279,7 @@ test("start --pause-deliveries sends no webhook until they are resumed, also aft
   await rehearsal.stop();
   const again = startProgram(t, start, { cwd: folder });
   await again.ready;
+  await again.says('"reason":"start --pause-deliveries","waiting":1');
   assert.equal(receiver.requests.length, 0);
   await elsewhere("resume");
 

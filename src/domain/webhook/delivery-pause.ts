@@ -49,6 +49,11 @@ export function pauseOf(
   return pauses.find(covers) ?? null;
 }
 
+/** The pause of all webhooks; null without it. */
+export function pauseOfAll(pauses: readonly DeliveryPause[]): DeliveryPause | null {
+  return pauses.find(({ accountId, host }) => accountId === null && host === null) ?? null;
+}
+
 export function scopeText({ login, host }: Pick<DeliveryPause, "login" | "host">): string {
   if (login === null && host === null) return "all webhooks";
   const of = login === null ? "" : ` of ${login}`;
