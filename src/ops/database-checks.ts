@@ -3,8 +3,10 @@ import { dirname } from "node:path";
 
 import { prepareNativeAddon } from "../assets.ts";
 import type { Config } from "../config/config.ts";
+import { timeText } from "../domain/clock/time.ts";
 import { isError, messageOf } from "../domain/error.ts";
 import { databaseWarnings, type DatabaseHealth } from "../domain/stats/health.ts";
+import { pauseOfAll } from "../domain/webhook/delivery-pause.ts";
 import { rowFault } from "../store/sqlite/copy-check.ts";
 import {
   type Connection,
@@ -18,8 +20,10 @@ import {
   refuseDamagedFile,
   tableCheckReads,
 } from "../store/sqlite/machine/file-check.ts";
+import type { LockHolder } from "../store/sqlite/machine/instance-lock.ts";
 import { SCHEMA_VERSION } from "../store/sqlite/machine/schema.ts";
-import { StoreError } from "../store/store.ts";
+import { readPauses } from "../store/sqlite/served-file.ts";
+import { type DeliveryPause, StoreError } from "../store/store.ts";
 import { failure, conditionsOf, skipped, sound, warning, type Finding } from "./check.ts";
 import { DatabaseError, databaseOf } from "./database-of.ts";
 import { fileSystemOf, type FileSystem } from "./storage.ts";
@@ -29,16 +33,40 @@ export async function checkDatabase(config: Config, now: number): Promise<readon
   if (config.server !== null) return checkServer(config, now);
   const file = config.database;
   const stats = statSync(file, { throwIfNoEntry: false });
-  if (stats === undefined) {
-    return [
-      warning(
-        "database",
-        `${file} does not exist yet`,
-        "start the daemon, or make the first account, or name another file with --db",
-      ),
-    ];
-  }
+  if (stats === undefined) return [checkMissing(config)];
   return [judgePlace(file, fileSystemOf(file)), checkMode(file, stats)];
+}
+
+/** A file that no daemon has served may be missing: the first start creates it. */
+function checkMissing(config: Config): Finding {
+  const file = config.database;
+  const holder = lostHolder(config);
+  if (holder !== null) {
+    return failure(
+      "database",
+      `${file} is missing, and process ${holder.pid} has served it`,
+      "stop the daemon, restore a backup with 'postbackd backup restore COPY', and start the daemon only then",
+    );
+  }
+  try {
+    refuseDamagedFile(file);
+  } catch (error) {
+    if (error instanceof DamageError) return failure("database", error.message, RESTORE);
+    throw error;
+  }
+  return warning(
+    "database",
+    `${file} does not exist yet`,
+    "start the daemon, or make the first account, or name another file with --db",
+  );
+}
+
+/** The daemon that serves, or last served, a file that is missing now; null for every other file. */
+export function lostHolder(config: Config): LockHolder | null {
+  if (config.server !== null || existsSync(config.database)) return null;
+  const holder = databaseOf(config).holder();
+  // A start that failed has no URL, and leaves no file behind.
+  return holder === null || holder.url === null ? null : holder;
 }
 
 /** Looks whether SQLite can be loaded where the file lies: the executable keeps its addon beside it. */
@@ -117,10 +145,10 @@ export function checkContent(config: DatabaseConfig): readonly Finding[] {
     const detail = `${file} has schema version ${version} of a postbackd before 0.1.0`;
     return [failure("content", detail, "move it aside and start with a new file")];
   }
-  return [checkTables(file)];
+  return checkTables(file);
 }
 
-function checkTables(file: string): Finding {
+function checkTables(file: string): readonly Finding[] {
   try {
     refuseDamagedFile(file);
     const connection = openReader(file);
@@ -132,14 +160,30 @@ function checkTables(file: string): Finding {
           .find((each) => each !== null) ?? null;
       const isWhole = fault === null && isOfThisVersion(connection);
       const found = isWhole ? missingRows(connection) : fault;
-      if (found !== null) return failure("content", `${file} is damaged (${found})`, RESTORE);
+      if (found !== null) return [failure("content", `${file} is damaged (${found})`, RESTORE)];
+      return [
+        sound("content", `every table and index is sound; ${sizeText(statSync(file).size)}`),
+        ...pauseFindings(isWhole ? readPauses(connection) : []),
+      ];
     } finally {
       connection.close();
     }
   } catch (error) {
-    return failure("content", messageOf(error), saysDamage(error) ? RESTORE : UNREAD);
+    return [failure("content", messageOf(error), saysDamage(error) ? RESTORE : UNREAD)];
   }
-  return sound("content", `every table and index is sound; ${sizeText(statSync(file).size)}`);
+}
+
+function pauseFindings(pauses: readonly DeliveryPause[]): readonly Finding[] {
+  const pause = pauseOfAll(pauses);
+  if (pause === null) return [];
+  const reason = pause.reason === null ? "" : ` (${pause.reason})`;
+  return [
+    warning(
+      "deliveries",
+      `all webhooks are paused since ${timeText(pause.since)}${reason}`,
+      "if this is no longer intended: postbackd admin delivery resume",
+    ),
+  ];
 }
 
 /** In one transaction, because the daemon may write meanwhile. */
@@ -192,7 +236,10 @@ async function checkServer(config: Config, now: number): Promise<readonly Findin
   try {
     const { store } = await databaseOf(config).openAdminStore({ mayCreate: false });
     try {
-      return healthFindings(await store.findDatabaseHealth(), now);
+      return [
+        ...healthFindings(await store.findDatabaseHealth(), now),
+        ...pauseFindings(await store.listDeliveryPauses()),
+      ];
     } finally {
       await store.close();
     }

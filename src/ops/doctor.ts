@@ -22,7 +22,13 @@ import {
   sound,
   warning,
 } from "./check.ts";
-import { checkAddon, checkContent, checkDatabase, checkRoom } from "./database-checks.ts";
+import {
+  checkAddon,
+  checkContent,
+  checkDatabase,
+  checkRoom,
+  lostHolder,
+} from "./database-checks.ts";
 import { databaseOf } from "./database-of.ts";
 import { askHealth } from "./health.ts";
 import { checkEvents, checkResolver, checkTargets } from "./url.ts";
@@ -170,7 +176,9 @@ async function checkDaemon(config: Config, clock: Clock): Promise<Finding> {
   const health = await askHealth({ ...question, config, clock });
   if (health.kind === "ready") return sound("daemon", `it accepts tasks at ${health.url}`);
   const [detail = ""] = health.reason.split("; ");
-  return warning("daemon", detail, "start it, or read its log: journalctl -u postbackd");
+  // A start would create an empty database.
+  const start = lostHolder(config) === null ? "start it, or " : "";
+  return warning("daemon", detail, `${start}read its log: journalctl -u postbackd`);
 }
 
 function checkTls(config: Config, clock: Clock): readonly Finding[] {
@@ -198,7 +206,9 @@ async function checkCommands({ config, env }: Patient): Promise<readonly Finding
     );
   }
   const types = [...config.types.values()].filter(({ kind }) => kind === "command");
-  return types.length === 0 ? [] : [sound("commands", `all ${types.length} are there`)];
+  return types.length === 0
+    ? []
+    : [sound("commands", `found the program of each command type (${types.length})`)];
 }
 
 /** The daemon that holds the database's lock, if it lives. */

@@ -14,6 +14,8 @@ import {
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import Database from "better-sqlite3";
+
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { makeCertificate } from "../helpers/certificate.ts";
@@ -111,6 +113,59 @@ test("doctor warns of a missing database, and makes none", async (t) => {
   assert.equal(first.ok, true);
   assert.deepEqual(first.verdicts, second.verdicts);
   assertVerdicts(first, ["database warning", "daemon warning", "resolver warning"]);
+});
+
+test("doctor finds that a served database is missing, and advises no start", async (t) => {
+  const cwd = temporaryFolder(t);
+  const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
+  await daemon.ready;
+  rmSync(join(cwd, "postbackd.db"));
+  await daemon.says("50300");
+
+  const served = await examine(t, cwd);
+  daemon.kill("SIGKILL");
+  await daemon.exit;
+  const ended = await examine(t, cwd);
+
+  for (const examined of [served, ended]) {
+    assert.equal(examined.ok, false);
+    assertVerdicts(examined, ["database failed", "daemon warning"]);
+    const remedies = examined.findings.map(({ remedy }) => remedy ?? "");
+    assert.ok(remedies.some((remedy) => /^stop .* backup restore/.test(remedy)));
+    assert.ok(!remedies.some((remedy) => remedy.startsWith("start")));
+  }
+});
+
+test("doctor finds a -wal without its database", async (t) => {
+  const cwd = temporaryFolder(t);
+  const file = join(cwd, "postbackd.db");
+  await makeDatabase(file);
+  const connection = new Database(file);
+  connection.exec("CREATE TABLE other (a); DROP TABLE other");
+  const wal = readFileSync(`${file}-wal`);
+  connection.close();
+  rmSync(file);
+  writeFileSync(`${file}-wal`, wal);
+
+  assertVerdicts(await examine(t, cwd), ["database failed"]);
+});
+
+test("doctor warns of a pause of all webhooks, and of no other pause", async (t) => {
+  const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "postbackd.db"));
+  const findAfter = async (...words: string[]): Promise<Finding | undefined> => {
+    const { code, stderr } = await runHere(t, ["admin", "delivery", "pause", ...words], { cwd });
+    assert.equal(code, 0, stderr);
+    const { findings } = await examine(t, cwd);
+    return findings.find(({ check }) => check === "deliveries");
+  };
+
+  assert.equal(await findAfter("--host", "a.example"), undefined);
+
+  const found = await findAfter("--reason", "a rehearsal");
+  assert.equal(found?.verdict, "warning");
+  assert.match(found.detail, /\d{4}-\d\d-\d\dT.*\(a rehearsal\)/);
+  assert.match(found.remedy ?? "", /postbackd admin delivery resume$/);
 });
 
 test("doctor reports every fault: configuration, mode, command, certificate, target", async (t) => {

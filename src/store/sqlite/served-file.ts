@@ -1,6 +1,9 @@
 import { statSync } from "node:fs";
 
+import { deliveryPauseReads } from "../sql/delivery-pauses.ts";
+import type { DeliveryPause } from "../store.ts";
 import { openDatabase, sqliteCodeOf, type Connection } from "./machine/connection.ts";
+import { bindUseCases } from "./use-cases.ts";
 
 /** The facts in a file about its use by daemons. */
 interface ServedFile {
@@ -31,6 +34,11 @@ export function readServedFile(file: string): ServedFile {
   } finally {
     connection.close();
   }
+}
+
+/** The pauses of deliveries in an open file of this version. */
+export function readPauses(connection: Connection): readonly DeliveryPause[] {
+  return bindUseCases(connection, deliveryPauseReads).listDeliveryPauses();
 }
 
 /**
