@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { type Config, SETTING_LIST, type TypeConfig } from "../config/config.ts";
 import { typeKey } from "../config/shown-setting.ts";
+import { allowsEntry } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
@@ -47,7 +48,7 @@ function takeOver(next: Config, parts: ReloadParts): void {
   parts.setLevel(next.log.level);
   database.reload(next);
   const removed = inForce.config.webhooks.allow.filter(
-    (each) => !next.webhooks.allow.includes(each),
+    (each) => !allowsEntry(next.webhooks.allowList, each),
   );
   if (removed.length > 0) log.warn({ removed }, TARGETS_REMOVED);
   const types = parts.reloadTypes(next);

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { parseAddress } from "../../src/domain/address/address.ts";
 import {
   allowsAddress as allowsParsed,
+  allowsEntry,
   allowsHost,
   parseAllowList,
   type AllowList,
@@ -94,6 +95,22 @@ describe("allowsHost", () => {
   test("ignores address entries", () => {
     assert.equal(allowsHost(allowList("127.0.0.1", "::1"), "127.0.0.1", 80), false);
   });
+});
+
+test("an entry is allowed if another entry allows all its targets", () => {
+  for (const [entries, entry, isAllowed] of [
+    [["127.0.0.1"], "127.0.0.1:9000", true],
+    [["127.0.0.1:9000"], "127.0.0.1", false],
+    [["127.0.0.1:9000"], "127.0.0.1:9001", false],
+    [["10.0.0.0/8"], "10.1.0.0/16:80", true],
+    [["10.1.0.0/16"], "10.0.0.0/8", false],
+    [["::/0"], "10.1.0.0/16", false],
+    [["a.lan"], "A.lan:80", true],
+    [["a.lan:80"], "a.lan", false],
+    [[], "a.lan", false],
+  ] as const) {
+    assert.equal(allowsEntry(allowList(...entries), entry), isAllowed, `${entries} ${entry}`);
+  }
 });
 
 describe("allowsAddress", () => {

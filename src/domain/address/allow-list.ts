@@ -76,6 +76,19 @@ export function allowsAddress(list: AllowList, address: Address, port: number): 
   });
 }
 
+/** True if the list allows every target of an entry: `127.0.0.1` also allows `127.0.0.1:9000`. */
+export function allowsEntry(list: AllowList, entry: string): boolean {
+  const parsed = parseEntry(entry);
+  if (parsed.kind === "fault") return false;
+  const allowsPort = (rule: PortRule): boolean => rule === null || rule === parsed.port;
+  if (parsed.kind === "host") return list.hosts.get(parsed.host)?.some(allowsPort) ?? false;
+  const { bytes, prefixBits } = parsed.block;
+  return list.blocks.some(
+    ({ block, port }) =>
+      allowsPort(port) && block.prefixBits <= prefixBits && isWithin(bytes, block),
+  );
+}
+
 type ParsedEntry =
   | { readonly kind: "block"; readonly block: AddressBlock; readonly port: PortRule }
   | { readonly kind: "host"; readonly host: string; readonly port: PortRule }
@@ -87,8 +100,7 @@ const PORT = /^[1-9]\d{0,4}$/;
 
 function parseEntry(entry: string): ParsedEntry {
   if (entry === "") return fault("is empty: remove it");
-  if (/\s/.test(entry))
-    return fault("contains white space: remove it, and list each target separately");
+  if (/\s/.test(entry)) return fault("contains white space: list each target separately");
   // Two colons and no brackets: IPv6 without a port. "::1:9000" is an address in itself, without a port.
   const bare = parseBlock(entry);
   if (bare !== null) return toBlockEntry(bare, null);
@@ -110,10 +122,8 @@ function parseEntry(entry: string): ParsedEntry {
 
 // Mistakes that people make here in good faith; each gets the sentence that repairs it.
 function misfitOf(entry: string): string | null {
-  if (entry.includes("://"))
-    return "is a URL: write only the host, and :PORT to allow a single port";
-  if (entry.includes("@"))
-    return "contains credentials: write only the host, and :PORT to allow a single port";
+  if (entry.includes("://")) return "is a URL: write only HOST or HOST:PORT";
+  if (entry.includes("@")) return "contains credentials: write only HOST or HOST:PORT";
   if (entry.includes("*")) {
     return "has a wildcard: list each host name, or the addresses as a block such as 10.1.0.0/16";
   }
