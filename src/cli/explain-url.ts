@@ -14,9 +14,10 @@ export const explainUrlCommand = defineCommand({
   description: "Show whether a webhook to a URL would be sent, and the reason",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",
   notes:
-    "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +
-    "exits with 0 when a webhook would go out and with 1 when not. A URL with $id or $tag is judged as a\n" +
-    "pingback, with an example id; quote it, or the shell replaces them.",
+    "Resolves the name as for a delivery, now and from this machine. Sends nothing to the URL. Exits with 0 if a\n" +
+    "webhook would be sent, else with 1. Reads the configuration, not the running daemon, which applies a change of\n" +
+    "webhooks.allow at a reload (SIGHUP) or restart. A URL with $id or $tag is judged as a pingback, with an example\n" +
+    "id; quote it, or the shell replaces them.",
   args: {
     url: word(TEXT, "Webhook URL, as written in a task"),
     tag: flag(TAG, "Value of $tag; empty unless given"),
@@ -38,19 +39,22 @@ export const explainUrlCommand = defineCommand({
   },
 });
 
+const RELOAD =
+  "webhooks.allow allows it. A running daemon applies a change of this setting at a reload (SIGHUP) or restart.";
+
 /** A UUIDv7 like any task's. */
 const EXAMPLE_ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
 
 function toAnswer(explanation: UrlExplanation, { id, tag }: PlaceholderValues): Answer {
-  const { use, normalForm: normal_form, steps, target, outcome } = explanation;
+  const { use, normalForm: normal_form, steps, peer, outcome } = explanation;
   const addresses = explanation.addresses.map(({ address, isAllowed, rule }) => ({
     address,
     verdict: isAllowed ? "allowed" : "refused",
     rule,
   }));
   const result = {
-    host: target?.host ?? null,
-    port: target?.port ?? null,
+    host: peer?.host ?? null,
+    port: peer?.port ?? null,
     addresses,
     verdict: outcome.kind,
     rule: outcome.kind === "refused" ? outcome.rule : null,
@@ -72,6 +76,7 @@ function toAnswer(explanation: UrlExplanation, { id, tag }: PlaceholderValues): 
       ...(steps.length < 2 ? [] : ["", ...tableLines(steps)]),
       ...(addresses.length === 0 ? [] : ["", ...tableLines(addresses)]),
       ...(reason === null ? [] : ["", printable(reason)]),
+      ...(result.lifted_rule === null ? [] : ["", RELOAD]),
     ],
   };
 }

@@ -9,6 +9,7 @@ import type { Logger } from "../domain/log.ts";
 import {
   type PlaceholderValues,
   encodedForm,
+  parseUrlForm,
   substitutePlaceholders,
 } from "../domain/webhook/url-form.ts";
 import {
@@ -78,6 +79,8 @@ export interface UrlExplanation {
   readonly normalForm: string | null;
   readonly steps: readonly UrlStep[];
   readonly target: WebhookTarget | null;
+  /** The host and port of the URL, also of a refused one; null if the text has no host. */
+  readonly peer: Pick<WebhookTarget, "host" | "port"> | null;
   /** The addresses of the host, in the order of dialling; empty when nothing was resolved. */
   readonly addresses: readonly ExplainedAddress[];
   readonly outcome: UrlOutcome;
@@ -108,11 +111,13 @@ export async function explainUrl(
   const use = isTemplate(question.url) ? "pingback" : "webhook";
   const steps = urlSteps(question.url, question.values);
   if (verdict.kind === "refused") {
-    const normalForm = encodedForm(substitutePlaceholders(question.url, question.values));
-    return { use, normalForm, steps, target: null, addresses: [], outcome: verdict };
+    const substituted = substitutePlaceholders(question.url, question.values);
+    const normalForm = encodedForm(substituted);
+    const peer = peerOf(substituted);
+    return { use, normalForm, steps, target: null, peer, addresses: [], outcome: verdict };
   }
   const { target } = verdict;
-  const common = { use, normalForm: target.url, steps, target } as const;
+  const common = { use, normalForm: target.url, steps, target, peer: target } as const;
   const resolution = await resolve(target, circumstances);
   if (resolution.kind === "failed") {
     const outcome = { kind: "unresolved", error: resolution.error } as const;
@@ -125,6 +130,12 @@ export async function explainUrl(
   const ofAddress = addresses.find(({ rule }) => rule !== null)?.rule ?? null;
   const lifted = name.kind === "refused" ? name.rule : ofAddress;
   return { ...common, addresses, outcome: { kind: "allowed", lifted } };
+}
+
+function peerOf(url: string): UrlExplanation["peer"] {
+  const form = parseUrlForm(url);
+  if (form.kind === "fault") return null;
+  return { host: form.hostname.replace(/^\[(.*)\]$/, "$1"), port: form.port };
 }
 
 function isTemplate(url: string): boolean {

@@ -127,21 +127,24 @@ test("the command exits with 0 for an allowed URL, and shows its steps and addre
     /^lifted_rule +loopback/m,
     new RegExp(`^\\$id .* +http://127\\.0\\.0\\.1:80/a b\\?i=${ID}`, "m"),
     /^127\.0\.0\.1 +allowed +loopback/m,
+    /^webhooks\.allow allows it\. .*SIGHUP/m,
   ]) {
     assert.match(finished.stdout, line);
   }
 });
 
 test("the command exits with 1 for a URL that task_post refuses", async (t) => {
-  for (const [url, normalForm] of [
-    ["http://localhost:9/", "http://localhost:9/"],
-    ["ftp://example.com/", null],
-    ["http://0x7f.1/", "http://127.0.0.1/"],
-    ["", null],
+  for (const [url, ...expected] of [
+    ["http://localhost:9/", "http://localhost:9/", "localhost", 9],
+    ["ftp://example.com/", null, null, null],
+    ["http://0x7f.1/", "http://127.0.0.1/", "127.0.0.1", 80],
+    ["https://[::1]/", "https://[::1]/", "::1", 443],
+    ["", null, null, null],
   ] as const) {
     const { code, stdout } = await run(t, [url, "--json"]);
-    const { normal_form, verdict, reason } = JSON.parse(stdout);
-    assert.deepEqual([code, normal_form, verdict], [1, normalForm, "refused"], url);
+    const { normal_form, host, port, verdict, reason } = JSON.parse(stdout);
+    assert.deepEqual([code, verdict], [1, "refused"], url);
+    assert.deepEqual([normal_form, host, port], expected, url);
     assert.ok(reason.length > 0);
   }
 });
