@@ -167,7 +167,8 @@ export async function checkAccount(store: Store, { login }: DeliveryFilter): Pro
 /** Fails for a task id that is unknown or malformed. It does not repeat the given text, which may be anything. */
 export function noTask(): never {
   fail(
-    "no task has this id: check it, and the database (--db). Tasks are erased retention_days after their end, and a restored backup lacks later tasks",
+    "no task has this id: it was erased retention_days after its end, or a restored backup does not have it. " +
+      "Check the id and --db, or post the task again",
   );
 }
 

@@ -60,7 +60,8 @@ const list = defineAdminCommand({
   description: "List the webhooks of finished tasks, last attempt first",
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
-    "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and what happened.",
+    "It omits paths and queries of URLs; 'delivery show TASK_ID' shows them and every attempt. A task that task_post\n" +
+    "refused, such as for its webhook URL, has no delivery: 'task list --state failed' lists it.",
   args: { ...FILTER_ARGS, task: flag(TASK_ID, "Task of the webhook"), ...PAGE_ARGS },
   plan({ task: taskId, limit, before, ...filter }) {
     const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
@@ -83,7 +84,8 @@ const COLUMNS = [
   ...(["number", "outcome", "http_status", "error", "next_attempt_at"] as const),
 ];
 const NO_DELIVERY =
-  "No delivery matches the filter. A task has deliveries once it has finished; a task that task_post refused has no delivery ('admin task list --state failed' lists it).";
+  "No delivery matches the filter. A task has deliveries once it has finished. A task that task_post refused has none: " +
+  "'postbackd admin task list --state failed' lists it.";
 
 const reader = COMMAND_LINE_READER;
 

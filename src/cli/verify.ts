@@ -22,6 +22,14 @@ const FLAGS = {
 
 type Flags = Given<typeof FLAGS>;
 
+// Every command accepts these flags (cli.md), so that a script can add them to every call.
+const IGNORED = Object.fromEntries(
+  Object.entries(settingArgs(["db", "config"])).map(([name, arg]) => [
+    name,
+    { ...arg, description: "Not used; accepted as by every command" },
+  ]),
+);
+
 export const verifyCommand = defineCommand({
   description: "Check the signature of a webhook, and explain a mismatch",
   example:
@@ -29,8 +37,7 @@ export const verifyCommand = defineCommand({
   notes:
     "It takes the body of a postback or the URL of a pingback, and one of --secret and --secret-file. It\n" +
     "exits with 0 when the signature is valid and with 1 when not. It reads neither database nor configuration.",
-  // Accepted because every command accepts them (cli.md): a script may add them to every call.
-  args: { ...FLAGS, ...settingArgs(["db", "config"]), ...JSON_ARG },
+  args: { ...FLAGS, ...IGNORED, ...JSON_ARG },
   async run(given) {
     const { signature } = given;
     if (signature === null) throw new UsageError("--signature is missing");
