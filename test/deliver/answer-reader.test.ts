@@ -274,6 +274,8 @@ test("a connection stays open only after a response with a known end and no byte
   assert.equal(readText(longest + "a".repeat(4096)).isComplete, true);
   const trailer = "A: b\r\n".repeat(100);
   assert.equal(readText(`HTTP/1.1 200 OK\r\n${CHUNKED}0\r\n${trailer}\r\n`).isComplete, true);
+  const hints = "HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n".repeat(10);
+  assert.equal(readText(`${hints}${head}\r\nok`).head?.staysOpen, true);
   assert.equal(readText(`${head}\r\no`).isComplete, false);
   assert.equal(readText(`${head}\r\nokHTTP/1.1 200 OK\r\n`).isComplete, false);
   assert.equal(readText(`${head}Connection: foo, Close\r\n\r\nok`).head?.staysOpen, false);
