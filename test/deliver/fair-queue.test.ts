@@ -279,7 +279,7 @@ test("a clock that is set moves all due times with it", () => {
 });
 
 test("a lane that is full when the clock is set keeps its due attempts", () => {
-  const bench = new Bench(SMALL);
+  const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 1 });
   bench.due("a", { fresh: 9, retries: 9 });
   assert.equal(bench.queue.take(NOW).length, 1);
   bench.queue.noteDue(ref("a"), "fresh", NOW);
