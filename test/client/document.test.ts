@@ -2,9 +2,13 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
+
+import { build } from "esbuild";
 
 import { ROOT } from "../../scripts/manifest.ts";
+import { apiTypes } from "../../scripts/package-types.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
@@ -95,4 +99,70 @@ test("the programs of docs/guides/js-client.md run", async (t) => {
   assert.equal(code, 0, stderr);
   assert.match(stdout, /^a\.mp4\nb\.mp4\n/);
   assert.match(stdout, /\n100 \d+\n/);
+});
+
+const SAME = `
+import type * as sources from ${JSON.stringify(join(ROOT, "src", "client", "api.ts"))};
+import type * as written from "./written.ts";
+
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+type Different<A, B> = {
+  [Key in keyof A | keyof B]: Key extends keyof A & keyof B
+    ? Same<A[Key], B[Key]> extends true ? never : Key
+    : Key;
+}[keyof A | keyof B];
+
+export const none: [
+  Different<sources.Answers, written.Answers>,
+  Different<sources.Queries, written.Queries>,
+  Different<sources.Bodies, written.Bodies>,
+] extends [never, never, never] ? true : false = true;
+export const codes: Same<sources.Code, written.Code> = true;
+
+// A difference is an error.
+import type * as wrong from "./wrong.ts";
+// @ts-expect-error
+export const differs: Different<sources.Answers, wrong.Answers> extends never ? true : false = true;
+`;
+
+test("the API types of the package equal the types of the sources", (t) => {
+  const folder = temporaryFolder(t);
+  const types = apiTypes();
+  writeFileSync(join(folder, "written.ts"), types);
+  const wrong = types.replace("readonly key_limit: number;", "readonly key_limit: string;");
+  writeFileSync(join(folder, "wrong.ts"), wrong);
+  writeFileSync(join(folder, "same.ts"), SAME);
+  const args = [
+    ...["--ignoreConfig", "--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"],
+    ...["--allowImportingTsExtensions", "--typeRoots", join(ROOT, "node_modules", "@types")],
+    ...["--types", "node", "same.ts"],
+  ];
+  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
+  const checked = spawnSync(process.execPath, [tsc, ...args], { cwd: folder, encoding: "utf8" });
+
+  assert.notEqual(wrong, types);
+  assert.equal(checked.stdout, "");
+});
+
+const BYTES_MAX = 12 * 1024;
+
+test("the client is 12 KB at most, minified and compressed, and imports nothing", async () => {
+  const { outputFiles, metafile } = await build({
+    entryPoints: ["src/client/client.ts"],
+    bundle: true,
+    minify: true,
+    format: "esm",
+    platform: "neutral",
+    target: "es2022",
+    write: false,
+    metafile: true,
+  });
+
+  const bytes = gzipSync(outputFiles[0]?.contents ?? "").length;
+  assert.ok(bytes > 1000 && bytes <= BYTES_MAX, `${bytes} bytes`);
+  const files = Object.keys(metafile.inputs);
+  assert.ok(
+    files.every((file) => file.startsWith("src/client/")),
+    files.join(" "),
+  );
 });

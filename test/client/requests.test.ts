@@ -4,8 +4,7 @@ import { test, type TestContext } from "node:test";
 import { createClient, PostbackdError, type ClientSettings } from "../../src/client/client.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startReceiver, type Reply } from "../helpers/receiver.ts";
-import { callsOf } from "./calls.ts";
-import { startClient } from "./start.ts";
+import { callsOf, startClient } from "./calls.ts";
 
 const KEY = `pbd_live_${"a".repeat(40)}`;
 

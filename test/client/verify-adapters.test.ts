@@ -12,7 +12,7 @@ import {
   verifyRequest,
   type ReceiverOptions,
 } from "../../src/verify.ts";
-import { startClient } from "./start.ts";
+import { startClient } from "./calls.ts";
 
 const SECRET = newWebhookSecret();
 const BODY = '{"tasks":[{"result":"ü😀"}]}';
