@@ -12,7 +12,6 @@ import {
   KEY_ID,
   keyChecksum,
   SECRET,
-  TIME,
   UUID_V7,
   type Body,
   type KeyShown,
@@ -20,11 +19,9 @@ import {
 import { PART, TOML, type Served, type Subject } from "./subject.ts";
 
 const ACCEPTED = [200, 20000] as const;
-const FAILED = [401, 40100] as const;
 const REVOKED = [401, 40101] as const;
 const DISABLED = [401, 40102] as const;
 
-const CHALLENGES = 'Basic realm="postbackd", charset="UTF-8", Bearer realm="postbackd"';
 const KEY_FIELDS = ["key_id", "prefix", "last_four", "label", "created_at"];
 
 /** The operations of http-api.md on accounts. */
@@ -34,7 +31,6 @@ export function exerciseAccounts(subject: Subject): void {
     const parts = { served, client: new Client(served.url, bearer(served.account.key)) };
     await credentials(t, parts);
     await keys(t, parts);
-    await userData(t, parts);
     await reference(t, parts);
     await accessRequests(t, parts);
   });
@@ -55,19 +51,6 @@ async function credentials(t: TestContext, { served, client }: Parts): Promise<v
     }
   });
 
-  await t.test("a 401 has both challenges, and invalid_token for a well-formed key", async () => {
-    const wellFormed = `pbd_live_${"1".repeat(34)}${keyChecksum("1".repeat(34))}`;
-    for (const [authorization, challenges] of [
-      [null, CHALLENGES],
-      [basic(login, wellFormed), CHALLENGES],
-      [bearer(wellFormed), `${CHALLENGES}, error="invalid_token"`],
-    ] as const) {
-      const { status, headers, body } = await client.as(authorization).send("/v1/tasks");
-      assert.deepEqual([status, body.status_code], FAILED);
-      assert.equal(headers.get("www-authenticate"), challenges);
-    }
-  });
-
   await t.test("the CLI revokes a key and disables an account from the next request", async () => {
     const { key: own } = await createAccount(served, "verdicts");
     const second = whole((await admin(served, ["key", "create", "verdicts"])).key);
@@ -85,7 +68,7 @@ async function credentials(t: TestContext, { served, client }: Parts): Promise<v
 }
 
 async function keys(t: TestContext, { served, client }: Parts): Promise<void> {
-  const { login, key: first, secret } = served.account;
+  const { key: first, secret } = served.account;
   const path = "/v1/appendix/keys";
   const made = whole((await client.send(path, { body: { label: "ci" } })).body.key);
 
@@ -102,47 +85,6 @@ async function keys(t: TestContext, { served, client }: Parts): Promise<void> {
     for (const text of [first, made.key]) assert.deepEqual(filesWith(served.file, text), []);
     // The search finds a text that is stored as it is.
     assert.notDeepEqual(filesWith(served.file, secret), []);
-  });
-
-  await t.test("lists show the prefix and the last four characters of a key", async () => {
-    const user = await client.send("/v1/appendix/user_data");
-    const listed = await served.cli(["admin", "key", "list", login, "--json"]);
-    for (const text of [user.text, listed.stdout]) {
-      assert.ok(!text.includes(made.key));
-      const { keys: shown } = JSON.parse(text) as Body;
-      const found = shown.find(({ key_id }) => key_id === made.key_id);
-      assert.deepEqual([found?.prefix, found?.last_four], ["pbd_live_", made.key.slice(-4)]);
-    }
-  });
-
-  await t.test("a revocation is the same when it is repeated", async () => {
-    const remove = () => client.send(`${path}/${made.key_id}`, { method: "DELETE" });
-    const removed = await remove();
-    assert.deepEqual(await client.as(bearer(made.key)).verdict(), REVOKED);
-    assert.deepEqual((await remove()).text, removed.text);
-  });
-}
-
-async function userData(t: TestContext, { served }: Parts): Promise<void> {
-  await t.test("user_data shows the secret, the keys, the limits and the counts", async () => {
-    const { key, secret } = await createAccount(served, "owner-of-data");
-    const client = new Client(served.url, bearer(key.key));
-    await client.run({ type: "echo" });
-    await client.run({ type: "fail" });
-    const { headers, body } = await client.send("/v1/appendix/user_data");
-
-    assert.deepEqual(
-      [body.login, body.webhook_secret, body.webhook_secret_next],
-      ["owner-of-data", secret, null],
-    );
-    const [shown] = body.keys;
-    const fields = [...KEY_FIELDS, "last_used_at", "revoked_at"];
-    assert.deepEqual(Object.keys(shown ?? {}).toSorted(), fields.toSorted());
-    assert.match(shown?.last_used_at ?? "", TIME);
-    const { key_limit, retention_days, tasks } = Object(body);
-    assert.deepEqual([key_limit, retention_days], [20, 30]);
-    assert.deepEqual(tasks, { queued: 0, running: 0, completed: 1, failed: 1, cancelled: 0 });
-    assert.match(headers.get("cache-control") ?? "", /\bno-store\b/);
   });
 }
 
@@ -164,14 +106,6 @@ async function reference(t: TestContext, { client }: Parts): Promise<void> {
     for (const path of ["/livez", "/readyz"]) {
       assert.equal((await stranger.send(path)).status, 200);
     }
-  });
-
-  await t.test("an unknown path is 40400, and another method 40500 with Allow", async () => {
-    const unknown = await client.send("/v1/tasks/no_such_thing");
-    const method = await client.send("/v1/appendix/keys");
-    assert.deepEqual([unknown.status, unknown.body.status_code], [404, 40400]);
-    assert.deepEqual([method.status, method.body.status_code], [405, 40500]);
-    assert.equal(method.headers.get("allow"), "POST");
   });
 }
 

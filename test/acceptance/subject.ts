@@ -72,9 +72,8 @@ export interface Started {
   says(text: string): Promise<void>;
 }
 
-/** The sources or the executable: the contract is the same for both. */
+/** How to serve, start and run the program that the contract is accepted from. */
 export interface Subject {
-  readonly name: string;
   /** Serves on a free port of 127.0.0.1 until the test ends. */
   readonly serve: (t: TestContext, options: ServeOptions) => Promise<Served>;
   /** Starts the program as a process; killed after the test. */

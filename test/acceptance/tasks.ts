@@ -85,23 +85,6 @@ async function taskPost(t: TestContext, client: Client): Promise<void> {
     assert.match(JSON.stringify(failed.error), /"message":.*broken/);
   });
 
-  await t.test("input and result keep every digit, character and level", async () => {
-    const nested = "[".repeat(64) + "]".repeat(64);
-    for (const input of [
-      "[12345678901234567890123456789,0.1000000000000000055511151231257827,1e400,-0.0,1E-7]",
-      JSON.stringify(['\u2028 \u0000 ü 😀 \\ " / \ud800', "<script>"]),
-      '{"__proto__":{"constructor":1},"":[]}',
-      nested,
-    ]) {
-      const { id } = only(await client.post(`[{"type":"echo","input":${input}}]`));
-      const { text } = await client.finished(id);
-      if (/^\[[1[]/.test(input)) {
-        assert.ok(text.includes(`"input":${input}`) && text.includes(`"result":${input}`), text);
-      }
-      assert.deepEqual(JSON.parse(text).tasks[0].result, JSON.parse(input));
-    }
-  });
-
   await t.test("priority orders the queue, and start_at delays a task", async (t) => {
     const { receiver, gate } = await startHeld(t, "1");
     const call = (tag: string, priority?: number): object => {
@@ -183,13 +166,6 @@ async function taskGet(t: TestContext, client: Client): Promise<void> {
     assert.deepEqual(await client.ready("?tag=left"), []);
     assert.equal((await client.get(id)).text, get.text);
   });
-
-  await t.test("a task that does not exist is 40401 or 40403", async () => {
-    const unknown = await client.get("nonsense");
-    const erased = await client.get("01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6");
-    assert.deepEqual([unknown.status, unknown.body.status_code], [404, 40401]);
-    assert.deepEqual([erased.status, erased.body.status_code], [410, 40403]);
-  });
 }
 
 async function lists(t: TestContext, served: Served): Promise<void> {
@@ -220,13 +196,6 @@ async function lists(t: TestContext, served: Served): Promise<void> {
     for (const task of body.tasks) {
       const names = [...Object.keys(task), ...Object.keys(task.data)];
       for (const name of ["input", "result", "error"]) assert.ok(!names.includes(name), name);
-    }
-  });
-
-  await t.test("a query that is out of range or unknown is 40000", async () => {
-    for (const query of ["limit=1001", "cursor=nonsense", "limit=1&limit=2", "color=red"]) {
-      const { status, body } = await client.send(`/v1/tasks/tasks_ready?${query}`);
-      assert.deepEqual([status, body.status_code], [400, 40000], query);
     }
   });
 }

@@ -86,7 +86,7 @@ async function tokens(t: TestContext, { served, account }: Parts): Promise<void>
   );
 }
 
-async function claims(t: TestContext, { served, account, worker }: Parts): Promise<void> {
+async function claims(t: TestContext, { account, worker }: Parts): Promise<void> {
   await t.test("a claim returns a task with its lease and every digit of its input", async () => {
     const input = '{"a":1.50,"b":[12345678901234567890,-0]}';
     const posted = only(await account.post(`{"type":"print","tag":"t","input":${input}}`));
@@ -120,17 +120,6 @@ async function claims(t: TestContext, { served, account, worker }: Parts): Promi
       tasks.push(...claimed);
     }
     await complete(worker, tasks);
-  });
-
-  await t.test("a claim of a foreign type is 40301, and of no worker's type 40501", async () => {
-    const other = worker.as(bearer(await newToken(served, "other", ["print"])));
-    for (const [client, type, code] of [
-      [other, "short", 40301],
-      [worker, "echo", 40501],
-    ] as const) {
-      const { body } = await ask(client, "claim", { types: ["print", type] });
-      assert.equal(body.status_code, code);
-    }
   });
 }
 

@@ -10,7 +10,6 @@ import type { Finished, ProgramOptions } from "../helpers/program.ts";
 import { emptyPlace, runBinary, startBinary, type Place } from "./binary.ts";
 
 const EXECUTABLE: Subject = {
-  name: "executable",
   async serve(t, { toml }) {
     const place = emptyPlace(t);
     const file = join(place.cwd, "data.db");
