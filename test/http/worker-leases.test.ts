@@ -9,6 +9,7 @@ import { StoreError } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startRing } from "./ring.ts";
+import { atStore } from "./session-requests.ts";
 import {
   askAsWorker,
   claim,
@@ -399,9 +400,26 @@ test("a lease of another worker is lost like an unknown one, and its own worker 
     assert.deepEqual(told, [{ id: lease.id, outcome: "lost" }], operation);
   }
 
-  assert.equal((await daemon.get(lease.id)).state, "running");
+  const shown = await (await daemon.call(`/v1/tasks/task_get/${lease.id}`)).text();
+  assert.match(shown, /"state":"running",.*"progress":null/);
   const result = { ...lease, result: "mine" };
   const told = await outcomesOf(press, "complete", { tasks: [result] });
   assert.deepEqual(told, [{ id: lease.id, outcome: "ok" }]);
   assert.equal((await daemon.get(lease.id)).result, "mine");
+});
+
+test("a new worker with the name of a revoked one holds none of its leases", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: '[types.print]\nrunner = "worker"\n' });
+  const press = { ...daemon, token: await createTestWorker(daemon.file, ["print"]) };
+  await daemon.post({ type: "print" });
+  const [held] = await claim(press, { types: ["print"] });
+  await atStore(daemon.file, (store) => store.revokeWorker({ name: "press", revokedAt: 1 }));
+  const again = { ...daemon, token: await createTestWorker(daemon.file, ["print"]) };
+
+  const tasks = [{ id: held?.id ?? "", lease_id: held?.lease_id, result: "forged" }];
+  const told = await outcomesOf(again, "complete", { tasks });
+  assert.deepEqual(
+    told.map(({ outcome }) => outcome),
+    ["lost"],
+  );
 });
