@@ -100,7 +100,13 @@ const STEPS: Readonly<Record<string, Step>> = {
   sentences: {
     title: "sentences.txt of each folder",
     commands: () => [
-      ["--import", OWN_PACKAGE, "--test", "--test-update-snapshots", "test/**/sentences.test.ts"],
+      [
+        "--import",
+        OWN_PACKAGE,
+        "--test",
+        "--test-update-snapshots",
+        "test/**/{sentences,contract}.test.ts",
+      ],
     ],
     isShown: true,
   },

@@ -316,14 +316,12 @@ function twoFaults(each: Case): readonly Row[] {
   });
 }
 
-const FIELD_KINDS: readonly Kind[] = [
-  { rule: "an invalid field is named with 40501", rows: badField },
-  { rule: "a required field that is missing or null is named with 40501", rows: missingField },
-  { rule: "a body over the limit of its operation is 41300", rows: largeBody },
-].map((kind) => ({ ...kind, hasOwnSentences: true }));
+/** What reads the body: the parser of tasks, of leases or results, or of a few fields; and if it may be missing. */
+function reader({ operation: { takes } }: Case): string {
+  return `${takes.json === undefined} ${takes.holds} ${takes.isBodyOptional}`;
+}
 
-/** Rules of the operations that take a body. */
-export const BODY_KINDS: readonly Kind[] = [
+const READER_KINDS: readonly Kind[] = [
   { rule: "a body other than JSON in UTF-8 is 41500", rows: media },
   { rule: "an empty body is 40502, or equal to {} if the body is optional", rows: empty },
   { rule: "a body that is not JSON is 40503 and is not repeated", rows: notJson },
@@ -331,10 +329,17 @@ export const BODY_KINDS: readonly Kind[] = [
   { rule: "a body that is not UTF-8 is 40503", rows: notUtf8 },
   { rule: "a body with too many levels is 40503, closed or not", rows: tooDeep },
   { rule: "JSON other than an object is 40503", rows: notObject },
-  { rule: "all invalid fields are listed, unknown ones first, up to twenty", rows: badFields },
   { rule: "an unknown field is refused by its name", rows: unknownField },
   { rule: "the last of two fields with one name counts", rows: fieldTwice },
-  ...FIELD_KINDS,
+  { rule: "a body over the limit of its operation is 41300", rows: largeBody },
+].map((kind) => ({ ...kind, sharedBy: reader }));
+
+/** Rules of the operations that take a body. */
+export const BODY_KINDS: readonly Kind[] = [
+  ...READER_KINDS,
+  { rule: "all invalid fields are listed, unknown ones first, up to twenty", rows: badFields },
+  { rule: "an invalid field is named with 40501", rows: badField },
+  { rule: "a required field that is missing or null is named with 40501", rows: missingField },
 ].map((kind) => {
   return {
     ...kind,
@@ -348,5 +353,8 @@ export const LIMIT_KINDS: readonly Kind[] = [
     rule: "a body of limits.body bytes is taken, one more byte is 41300",
     rows: (each) => (takesBody(each.operation.takes) ? limitedBody(each) : []),
   },
-  { rule: "the first of two faults in the contract's order is returned", rows: twoFaults },
+  {
+    ...{ rule: "the first of two faults in the contract's order is returned", rows: twoFaults },
+    sharedBy: (each) => `${each.operation.access} ${reader(each)}`,
+  },
 ];

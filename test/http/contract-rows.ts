@@ -32,8 +32,11 @@ export interface Row {
 /** Rows of one rule for each operation. */
 export interface Kind {
   readonly rule: string;
-  /** True if the sentences of its responses depend on the operation. */
-  readonly hasOwnSentences?: true;
+  /**
+   * Operations for which this returns the same text share the code that the rule judges. The first one has all rows,
+   * each other operation one row, in turn. Omitted if the operation's own code decides.
+   */
+  readonly sharedBy?: (each: Case) => string;
   readonly rows: (each: Case, tested: Tested) => readonly Row[] | Promise<readonly Row[]>;
 }
 
@@ -212,18 +215,15 @@ function credentials({ operation, sound, status }: Case, { callers }: Tested): r
 
 function otherAccount({ unknown }: Case): readonly Row[] {
   if (unknown === null) return [];
-  const { sound, code, same } = unknown;
-  return [
-    { parts: sound, expected: code },
-    ...same.map((parts) => ({ parts, expected: code, sameAs: sound })),
-  ];
+  const { sound, code, foreign } = unknown;
+  const same = foreign === null ? [] : [{ parts: foreign, expected: code, sameAs: sound }];
+  return [{ parts: sound, expected: code }, ...same];
 }
 
-function hosts({ sound }: Case): readonly Row[] {
-  return [[], ["Host: a", "Host: a"], ["Host: a", "host: b"]].map((host) => {
-    const parts = { ...sound, host, credentials: [] };
-    return { parts, cause: `${host.length} Host headers`, expected: 40000 };
-  });
+function malformedId({ unknown }: Case): readonly Row[] {
+  if (unknown === null) return [];
+  const { sound, code, malformed } = unknown;
+  return malformed.map((parts) => ({ parts, expected: code, sameAs: sound }));
 }
 
 /** Headers that may stand once; the code for two of them, where the operation reads them. */
@@ -340,15 +340,27 @@ function limited({ operation: { access }, sound, status }: Case): readonly Row[]
     : [{ parts: sound, expected: status, headers: { "ratelimit-policy": null } }];
 }
 
+/** The name of the named part of the path. */
+function namedPart({ operation: { path } }: Case): string {
+  return /:(\w+)/.exec(path)?.[1] ?? "";
+}
+
+function hasParameters({ values }: Case): string {
+  return String(Object.keys(values).length > 0);
+}
+
 /** Kinds that can differ between the nodes of a cluster. */
 export const CLUSTER_KINDS: readonly Kind[] = [
   { rule: "a good request succeeds with and without its query parameters", rows: good },
+  { rule: "an unknown id and another account's id are the same", rows: otherAccount },
   {
-    rule: "an unknown id, a malformed id and another account's id are the same",
-    rows: otherAccount,
+    ...{ rule: "an entity tag in If-None-Match is 304, another one is 200", rows: conditional },
+    sharedBy: ({ operation }) => operation.access,
   },
-  { rule: "an entity tag in If-None-Match is 304, another one is 200", rows: conditional },
-  { rule: "missing and refused credentials are 401xx, ignored if public", rows: credentials },
+  {
+    ...{ rule: "missing and refused credentials are 401xx, ignored if public", rows: credentials },
+    sharedBy: ({ operation }) => operation.access,
+  },
 ];
 
 /** The account has used up its limit of one request per minute. */
@@ -356,22 +368,36 @@ export const LIMITED: Kind = {
   ...{ rule: "a request over the limit of its account is 42900", rows: limited },
 };
 
-/** Rules of every operation except those about its body. */
+/** The other rules of every operation, except those about its body. */
 export const REQUEST_KINDS: readonly Kind[] = [
-  ...CLUSTER_KINDS,
-  { rule: "another method is 405 and Allow lists the methods", rows: otherMethod },
-  { rule: "HEAD has the status and the headers of GET", rows: head },
-  { rule: "a path with another meaning is 404, a malformed path is 40000", rows: otherPath },
-  { rule: "an unknown, repeated or malformed query parameter is 40000", rows: unknownQuery },
   {
-    ...{ rule: "an invalid query value is 40000 and is never clamped", rows: badValue },
-    hasOwnSentences: true,
+    ...{ rule: "a malformed id is the same as an unknown id", rows: malformedId },
+    sharedBy: namedPart,
   },
-  { rule: "no Host header or two of them are 40000", rows: hosts },
+  {
+    ...{ rule: "another method is 405 and Allow lists the methods", rows: otherMethod },
+    sharedBy: namedPart,
+  },
+  {
+    ...{ rule: "HEAD has the status and the headers of GET", rows: head },
+    sharedBy: ({ operation }) => operation.access,
+  },
+  {
+    ...{ rule: "a path with another meaning is 404, a malformed path is 40000", rows: otherPath },
+    sharedBy: namedPart,
+  },
+  {
+    rule: "an unknown, repeated or malformed query parameter is 40000",
+    ...{ rows: unknownQuery, sharedBy: hasParameters },
+  },
+  { rule: "an invalid query value is 40000 and is never clamped", rows: badValue },
   {
     rule: "a repeated header is refused if it is read, other headers change nothing",
-    rows: headers,
+    ...{ rows: headers, sharedBy: (each) => `${mediaCode(each)} ${keyCode(each)}` },
   },
-  { rule: "a body that an operation does not take changes nothing", rows: unusedBody },
+  {
+    ...{ rule: "a body that an operation does not take changes nothing", rows: unusedBody },
+    sharedBy: ({ operation }) => operation.method,
+  },
   { rule: "a response to credentials is never cached", rows: uncached },
 ];

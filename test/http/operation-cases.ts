@@ -149,8 +149,9 @@ interface Unknown {
   /** The id does not exist. */
   readonly sound: Parts;
   readonly code: number;
-  /** Requests whose response must be equal: malformed ids, and ids of another account's things. */
-  readonly same: readonly Parts[];
+  /** The id belongs to a thing of another account; null if the operation has no such things. */
+  readonly foreign: Parts | null;
+  readonly malformed: readonly Parts[];
 }
 
 /** The request with these parts. */
@@ -283,11 +284,12 @@ function unknownOf(
   const at = (values: Partial<Named>): Parts => ({ ...sound, path: pathOf(operation, values) });
   const code = name === "id" ? 40401 : 40400;
   const own = Object.entries(untouched).find(([each]) => each === name)?.[1];
-  if (own === undefined) return { sound: at(unknown), code, same: [] };
+  const malformed = MALFORMED.map((each) => at({ [name]: each }));
+  if (own === undefined) return { sound: at(unknown), code, foreign: null, malformed };
   const foreign = { ...at(untouched), credentials: [bearer({ account: others.stranger })] };
-  const ids = [own.toUpperCase(), `${own}x`, `%7B${own}%7D`, own.slice(1), ...MALFORMED];
-  const malformed = ids.map((each) => at({ [name]: each }));
-  return { sound: at(unknown), code, same: [foreign, ...malformed] };
+  const ids = [own.toUpperCase(), `${own}x`, `%7B${own}%7D`, own.slice(1)];
+  const near = ids.map((each) => at({ [name]: each }));
+  return { sound: at(unknown), code, foreign, malformed: [...near, ...malformed] };
 }
 
 /** True if the operation needs a session of the operator. */
