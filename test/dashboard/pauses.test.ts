@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { until } from "../../scripts/kit/until.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { signInOperator } from "../http/operator-requests.ts";
+import { signInOperator } from "../http/session-requests.ts";
 import { forgive, goTo, mark, openPage, signIn, signInAsOperator, takeSteps } from "./browser.ts";
 
 const HOSTILE = `<img src=x onerror=alert(1)>`;

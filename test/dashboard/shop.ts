@@ -6,7 +6,7 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
-import { signInOperator } from "../http/operator-requests.ts";
+import { signInOperator } from "../http/session-requests.ts";
 import {
   askAsWorker,
   createTestWorker,

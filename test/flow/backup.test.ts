@@ -12,7 +12,7 @@ import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask } from "../http/answer.ts";
-import { signInOperator } from "../http/operator-requests.ts";
+import { signInOperator } from "../http/session-requests.ts";
 import { DAY, MINUTE, World } from "./world.ts";
 
 const NOW = Date.parse("2030-01-31T02:59:00.000Z");

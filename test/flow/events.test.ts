@@ -14,7 +14,7 @@ import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { ask } from "../http/answer.ts";
-import { signInOperator } from "../http/operator-requests.ts";
+import { signInOperator } from "../http/session-requests.ts";
 import { FROM_PAGE } from "../http/session-requests.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
 import { readEvent, type ShownEvent } from "./shown-event.ts";

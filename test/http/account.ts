@@ -1,8 +1,12 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+
 import type { AnswerOf, FieldsOf } from "../../src/api/operations.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { TestDaemon } from "../helpers/daemon.ts";
+import { type TestDaemon, startTestDaemon } from "../helpers/daemon.ts";
+import { type FakeClock, createFakeClock } from "../helpers/fake-clock.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
-import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
+import { type Answer, JSON_TYPE, ask, bearer } from "./answer.ts";
 
 export type UserData = AnswerOf<"GET /v1/appendix/user_data">;
 export type ShownKey = UserData["keys"][number];
@@ -51,4 +55,21 @@ export async function revokeKeysOf(
   for (const { keyId } of (await store.listKeys(login)) ?? []) {
     await store.revokeKey({ keyId, accountId: null, revokedAt });
   }
+}
+
+export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+
+/** A daemon whose virtual clock starts at {@link NOW}. */
+export async function startAt9(
+  t: TestContext,
+  toml = "",
+): Promise<{ readonly clock: FakeClock; readonly daemon: TestDaemon }> {
+  const clock = createFakeClock({ now: NOW });
+  return { clock, daemon: await startTestDaemon(t, { clock, toml }) };
+}
+
+/** Posts one task, refused or not, and returns its id. */
+export async function postOne(daemon: TestDaemon, task: object): Promise<string> {
+  const { tasks } = await daemon.post([task]);
+  return tasks[0]?.id ?? assert.fail();
 }

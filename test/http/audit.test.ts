@@ -9,8 +9,15 @@ import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { keyDelete, makeKey } from "./account.ts";
 import { ask, codeOf } from "./answer.ts";
-import { signInOperator, type OperatorFields } from "./operator-requests.ts";
-import { atStore, keySignIn, pagePost, SESSION, signInByKey } from "./session-requests.ts";
+import {
+  type OperatorFields,
+  SESSION,
+  atStore,
+  keySignIn,
+  pagePost,
+  signInByKey,
+  signInOperator,
+} from "./session-requests.ts";
 
 const T0 = Date.parse("2030-01-31T09:00:00.000Z");
 

@@ -7,8 +7,8 @@ import { FINE_CHUNKS_MAX, TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.t
 import { ROOM_WAIT_MS_MAX } from "../../src/http/admission/limits.ts";
 import { type BodyRoom, boundFineChunks, readBodyBytes } from "../../src/http/body.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
+import { startAt9 } from "./account.ts";
 import { toAnswer } from "./answer.ts";
-import { startAt9 } from "./at-nine.ts";
 import { createTestWorker, outcomesOf, workerPost, type Called } from "./worker-requests.ts";
 
 /** The memory of bodies while they arrive. */

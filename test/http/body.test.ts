@@ -1,31 +1,28 @@
 import assert from "node:assert/strict";
 import { channel } from "node:diagnostics_channel";
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import { test, type TestContext } from "node:test";
+import { type Socket, connect } from "node:net";
+import { type TestContext, test } from "node:test";
 
 import { cpuMsOf } from "../helpers/cpu-time.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { type TestDaemon, startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
+import { NOW } from "./account.ts";
 import {
+  type Answer,
+  JSON_TYPE,
+  TASK_POST,
   ask,
-  askOn,
   bearer,
   complaints,
-  JSON_TYPE,
   posting,
-  TASK_POST,
   toAnswer,
 } from "./answer.ts";
+import { WORKER_OPERATIONS, askAsWorker, createTestWorker } from "./worker-requests.ts";
 
 const LIMIT = 4096;
 const CHUNKED = "Transfer-Encoding: chunked";
-
-/** A body that is a task of exactly so many bytes. */
-function taskOf(bytes: number): string {
-  const frame = '{"input":""}';
-  return `{"input":"${"x".repeat(bytes - frame.length)}"}`;
-}
 
 function startLimited(t: TestContext): Promise<TestDaemon> {
   return startTestDaemon(t, { toml: `[limits]\nbody = ${LIMIT}\n` });
@@ -193,28 +190,6 @@ test("a malformed chunk in a body without an end is refused before limits.reques
   }
 });
 
-test("a refusal that leaves the body readable keeps its connection usable", async (t) => {
-  const daemon = await startLimited(t);
-  const connection = await openRaw(t, daemon.url);
-  const key = bearer(daemon);
-  const post = { method: "POST", target: TASK_POST };
-  const refused = [
-    [40400, { ...post, target: "/v1/nothing", body: taskOf(LIMIT) }],
-    [40500, { ...post, method: "PATCH", body: taskOf(LIMIT) }],
-    [40100, { ...post, body: taskOf(LIMIT) }],
-    [40100, { ...post, headers: [CHUNKED], body: toChunks(taskOf(LIMIT)) }],
-    [41500, { ...post, headers: [key], body: taskOf(LIMIT) }],
-    [41500, { ...post, headers: [key, CHUNKED], body: toChunks(taskOf(LIMIT)) }],
-    [40503, { ...post, headers: [key, JSON_TYPE], body: "[" }],
-    [40502, { ...post, headers: [key, JSON_TYPE, CHUNKED], body: toChunks("") }],
-    [40006, { ...post, headers: [key, JSON_TYPE], body: `[${"1,".repeat(100)}1]` }],
-  ] as const;
-  for (const [code, request] of refused) {
-    assert.equal((await askOn(connection, request)).code, code);
-    assert.equal((await askOn(connection, posting(daemon, "{}"))).code, 20000);
-  }
-});
-
 test("parameters of a media type are read, and only UTF-8 is taken", async (t) => {
   const daemon = await startTestDaemon(t);
   const codeWith = async (lines: readonly string[]): Promise<number | null> => {
@@ -276,4 +251,82 @@ test("an input has 64 levels at most, at any size, and brackets in strings do no
   for (const body of ["[".repeat(1_000_000), '{"a":'.repeat(200_000), "[{".repeat(100_000)]) {
     assert.equal(await codeOf(daemon, body), 40503);
   }
+});
+
+/** Bodies over 64 KiB, which the parser thread parses. */
+
+const SHORT_BYTES_MAX = 64 * 1024;
+const LEASE = `"id":"01890a5d-ac96-774b-bcce-b302099a8057","lease_id":"x"`;
+const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}/g;
+
+/** A response without its new ids. */
+function told({ response }: Answer): unknown {
+  // The place of an early end differs.
+  const text = response.body.toString().replace(/ \(line \d+, column \d+\)/u, "");
+  return [response.status, text.replaceAll(UUID, "ID")];
+}
+
+/** The same JSON with more than 64 KiB. */
+function drawnOut(body: string): string {
+  return body + " ".repeat(SHORT_BYTES_MAX);
+}
+
+test("a long body and an equal short body get the same response", async (t) => {
+  const toml = `[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n[limits]\ntasks_per_post = 2\n`;
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { toml, clock });
+  const token = await createTestWorker(daemon.file, ["print"]);
+  const called = { url: daemon.url, token };
+  const start = `"start_at":"2031-01-01T00:00:00Z"`;
+  const tasks = [
+    `{"type":"echo",${start},"input":{"n":1.0,"\\n":[12345678901234567890,-0]}}`,
+    `[{"type":"echo",${start},"tag":"t"},{"type":"echo","x":1.0}]`,
+    `{"type":"echo","postback_url":"http://127.0.0.1/","pingback_url":"https://example.com/$id"}`,
+    ...["[]", "[1,{}]", "[{},{},{}]", "1.0", "{", "[".repeat(67), '{"type":"echo"}}'],
+  ];
+  for (const body of tasks) {
+    const short = await ask(daemon.url, posting(daemon, body));
+    const long = await ask(daemon.url, posting(daemon, drawnOut(body)));
+    assert.deepEqual(told(long), told(short), body);
+  }
+  const lists = [
+    `{"tasks":[{${LEASE},"result":{"a":1.0}},{${LEASE},"message":"No."},null,{"id":1}]}`,
+    `{"leases":[{${LEASE},"progress":{"progress":0.5}},{${LEASE},"x":1}],"progress":null}`,
+    ...[`{"tasks":[],"leases":[]}`, `{"tasks":1,"a/b":2}`, "[]", "nonsense", "[".repeat(1001)],
+  ];
+  for (const operation of WORKER_OPERATIONS.filter((each) => each !== "claim")) {
+    for (const body of lists) {
+      const short = await askAsWorker(called, operation, body);
+      const long = await askAsWorker(called, operation, drawnOut(body));
+      assert.deepEqual(told(long), told(short), `${operation} ${body}`);
+    }
+  }
+});
+
+test("a long body with an Idempotency-Key is replayed, and another body is 42200", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const headers = [bearer(daemon), JSON_TYPE, "Idempotency-Key: k"];
+  const post = (body: string) =>
+    ask(daemon.url, { method: "POST", target: TASK_POST, headers, body: drawnOut(body) });
+  const first = await post(`{"input":1.0}`);
+  const again = await post(`{"input":1.0}`);
+  assert.equal(again.response.body.toString(), first.response.body.toString());
+  assert.equal((await post(`{"input":1}`)).code, 42200);
+  assert.equal((await post(`[]`)).code, 42200);
+  assert.equal((await post(`[`)).code, 40503);
+});
+
+test("a body over 64 KiB is parsed by another thread, a body of 64 KiB is not", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const parse = t.mock.method(JSON, "parse");
+  const isParsedHere = async (bytes: number): Promise<boolean> => {
+    const input = JSON.stringify("x".repeat(bytes - 12));
+    const body = `{"input":${input}}`;
+    assert.equal(body.length, bytes);
+    parse.mock.resetCalls();
+    assert.equal((await ask(daemon.url, posting(daemon, body))).code, 20000);
+    return parse.mock.calls.some((call) => call.arguments[0] === input);
+  };
+  assert.equal(await isParsedHere(SHORT_BYTES_MAX), true);
+  assert.equal(await isParsedHere(SHORT_BYTES_MAX + 1), false);
 });

@@ -191,21 +191,6 @@ test("an account may wait on half of the connections of its address", async (t) 
 
 // The tests come from this machine: they are the proxy.
 const TRUSTING = 'trusted_proxies = ["127.0.0.1"]\n';
-const PLAIN = "X-Forwarded-Proto: http";
-
-test("a request that a trusted proxy forwards from plain HTTP is 40300, except health checks", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: TRUSTING });
-  for (const [code, ...lines] of [
-    [40300, PLAIN],
-    [40300, "X-Forwarded-Proto: https", PLAIN],
-    [20000, "X-Forwarded-Proto: HTTPS"],
-    [20000],
-  ] as const) {
-    const headers = [bearer(daemon), ...lines];
-    assert.equal(await codeOf(daemon.url, { target: TASKS_READY, headers }), code, lines.join());
-  }
-  assert.equal((await ask(daemon.url, { headers: [PLAIN] })).response.status, 200);
-});
 
 test("refused credentials count for the address that a trusted proxy forwards, of IPv6 for its /64", async (t) => {
   const toml = `${TRUSTING}[limits]\nfailed_authentications_per_minute = 2\n`;

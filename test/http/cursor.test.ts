@@ -10,8 +10,8 @@ import {
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask } from "./answer.ts";
-import { asked, byKey, byOperator, type Asker } from "./search-requests.ts";
 import { atStore } from "./session-requests.ts";
+import { asked, byKey, byOperator, type Asker } from "./task-requests.ts";
 
 /** Cursors of each list of an account, and of the operator's search. */
 

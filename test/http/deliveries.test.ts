@@ -9,8 +9,8 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
+import { NOW, postOne } from "./account.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
-import { NOW, postOne } from "./at-nine.ts";
 
 type ShownDelivery = FieldsOf<"GET /v1/tasks/deliveries/:id">["deliveries"][number];
 
@@ -120,18 +120,6 @@ test("a task that is queued, cancelled or refused has no deliveries", async (t) 
   await daemon.daemon.idle();
 
   assert.equal(receiver.requests.length, 0);
-});
-
-test("redeliver refuses an unknown state in its list", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const id = await postOne(daemon, {});
-
-  const states = ['["scheduled"]', "[]", '"given_up"', '["given_up",1]'];
-  const bodies = states.map((each) => `{"states":${each}}`);
-  for (const body of ['{"kind":"email"}', '{"kind":1}', '{"colour":"red"}', ...bodies]) {
-    assert.equal((await again(daemon, id, body)).code, 40501, body);
-  }
-  assert.equal((await again(daemon, id, "[]")).code, 40503);
 });
 
 test("a task is redelivered thirty times a minute at most", async (t) => {

@@ -132,12 +132,6 @@ test("a read after a change was sent includes the change", async (t) => {
   assert.equal((await overview()).day.posted, 2);
 });
 
-test("a daemon without a dashboard has no streams", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: "dashboard = false\n" });
-  assert.equal((await daemon.call("/v1/events")).status, 404);
-  assert.equal((await daemon.call("/v1/stats/overview")).status, 200);
-});
-
 test("a stream that continues at Last-Event-ID sends nothing that is known", async (t) => {
   const clock = createFakeClock();
   const daemon = await startTestDaemon(t, { clock });

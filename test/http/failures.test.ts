@@ -10,9 +10,8 @@ import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
 import { TASKS_READY, toAnswer, type Answer } from "./answer.ts";
-import { OPERATOR, operatorPost } from "./operator-requests.ts";
 import { FINISHED, SOUND, startRing, type Ring, type UsedStore } from "./ring.ts";
-import { FROM_PAGE, pagePost, SESSION } from "./session-requests.ts";
+import { FROM_PAGE, OPERATOR, SESSION, operatorPost, pagePost } from "./session-requests.ts";
 import { workerPost } from "./worker-requests.ts";
 
 const KEYS = "/v1/appendix/keys";

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { openDatabase } from "../../src/store/sqlite/machine/connection.ts";
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { startAt9 } from "./account.ts";
 import { JSON_TYPE, TASK_POST, unlessBusy } from "./answer.ts";
-import { startAt9 } from "./at-nine.ts";
 import { request, type PlainAnswer } from "./task-requests.ts";
 
 const DAY = 86_400_000;

@@ -5,9 +5,8 @@ import { SESSIONS_MAX } from "../../src/domain/account/account.ts";
 import { newSessionSecret, sessionHash } from "../../src/domain/account/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
 import { headerLines, headerOf, openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
-import { revokeKeysOf } from "./account.ts";
+import { NOW, revokeKeysOf, startAt9 } from "./account.ts";
 import { ask, bearer, posting, taskGet, toAnswer } from "./answer.ts";
-import { NOW, startAt9 } from "./at-nine.ts";
 import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 
 /** Responses to admitted requests whose credentials are refused before the response. */

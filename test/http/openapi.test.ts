@@ -11,10 +11,19 @@ import { operations } from "../../src/http/operations.ts";
 import { openAdminStore, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
-import { fetchDocument, Judge, operationOf, placedOperations } from "./api-document.ts";
-import type { ApiDocument, DocumentedOperation } from "./api-document.ts";
-import { existingThings, requestsOf, send } from "./document-request.ts";
-import type { DocumentedDaemon, DocumentedRequest } from "./document-request.ts";
+import {
+  type ApiDocument,
+  type DocumentedDaemon,
+  type DocumentedOperation,
+  type DocumentedRequest,
+  Judge,
+  existingThings,
+  fetchDocument,
+  operationOf,
+  placedOperations,
+  requestsOf,
+  send,
+} from "./api-document.ts";
 import { createLink, createOperatorSession } from "./session-requests.ts";
 import { createTestWorker } from "./worker-requests.ts";
 

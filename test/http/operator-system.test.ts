@@ -13,14 +13,15 @@ import { startProgram } from "../helpers/program.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { fieldsOf } from "./account.ts";
 import { ask } from "./answer.ts";
+import { startRing } from "./ring.ts";
 import {
+  FROM_PAGE,
   OPERATOR,
-  signInOperator,
   type Operator,
   type OperatorFields,
-} from "./operator-requests.ts";
-import { startRing } from "./ring.ts";
-import { atStore, FROM_PAGE } from "./session-requests.ts";
+  atStore,
+  signInOperator,
+} from "./session-requests.ts";
 import { askAsWorker, createTestWorker, workerPost } from "./worker-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");

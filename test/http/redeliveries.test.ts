@@ -8,7 +8,7 @@ import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { ask } from "./answer.ts";
-import { asked, byKey, byOperator, postJson, type Asker } from "./search-requests.ts";
+import { asked, byKey, byOperator, postJson, type Asker } from "./task-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const PATH = "/v1/redeliveries";

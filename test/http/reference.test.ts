@@ -7,9 +7,8 @@ import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { fieldsOf } from "./account.ts";
+import { fieldsOf, startAt9 } from "./account.ts";
 import { ask } from "./answer.ts";
-import { startAt9 } from "./at-nine.ts";
 
 const MARKETPLACES = "/v1/appendix/marketplaces";
 const STATUS = "/v1/appendix/status";

@@ -39,15 +39,6 @@ const NOTHING = {
 
 const IDLE = { waiting: 0, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 };
 
-test("an account without tasks has zeros and nothing that needs attention", async (t) => {
-  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
-  const overview = await read<Overview>(daemon, "overview");
-  assert.partialDeepStrictEqual(overview, {
-    ...{ tasks: IDLE, day: NOTHING, oldest_waiting_ms: null, time: "2026-01-31T09:00:30.000Z" },
-  });
-  assert.deepEqual(overview.attention, []);
-});
-
 test("posts, deliveries, retries and collections are counted", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const good = await startReceiver(t);

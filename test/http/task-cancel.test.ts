@@ -6,8 +6,8 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
+import { NOW, postOne, startAt9 } from "./account.ts";
 import { taskGet, unlessBusy } from "./answer.ts";
-import { NOW, postOne, startAt9 } from "./at-nine.ts";
 import { cancelPath, openHeldTasks, request, type PlainAnswer } from "./task-requests.ts";
 
 const LATER = "2030-01-31T10:00:00.000Z";

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 
 import { clusterTest } from "../helpers/cluster-test.ts";
 import {
-  createTestAccount,
-  startTestDaemon,
   type Envelope,
   type TestDaemon,
+  createTestAccount,
+  startTestDaemon,
 } from "../helpers/daemon.ts";
-import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
-import { ask, bearer } from "./answer.ts";
-import { NOW } from "./at-nine.ts";
+import { type FakeClock, createFakeClock } from "../helpers/fake-clock.ts";
+import { NOW, startAt9 } from "./account.ts";
+import { ask, bearer, taskGet } from "./answer.ts";
 import { cancelPath, openHeldTasks } from "./task-requests.ts";
 
 const TASKS = "/v1/tasks";
@@ -39,10 +39,17 @@ async function list(daemon: TestDaemon, query = ""): Promise<Envelope> {
 }
 
 /** The ids of all pages. */
-async function allPages(daemon: TestDaemon, query: string): Promise<readonly string[]> {
+async function allPages(
+  daemon: TestDaemon,
+  query: string,
+  read: (
+    query: string,
+  ) => Promise<{ tasks: readonly { id: string }[]; next_cursor?: string | null }> = (more) =>
+    list(daemon, more),
+): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let cursor: string | null | undefined = ""; cursor !== null;) {
-    const page = await list(daemon, `?${query}${cursor === "" ? "" : `&cursor=${cursor}`}`);
+    const page = await read(`?${query}${cursor === "" ? "" : `&cursor=${cursor}`}`);
     ids.push(...page.tasks.map(({ id }) => id));
     cursor = page.next_cursor;
   }
@@ -207,4 +214,89 @@ clusterTest("an account lists its own tasks only, with any filter", async (t) =>
     assert.equal((await list(other, query)).tasks_count, 0, query);
   }
   assert.equal((await list(daemon)).tasks_count, 3);
+});
+
+const DAY = 86_400_000;
+
+/** The id of no task, of a time. */
+function idOf(timeMs: number): string {
+  const time = timeMs.toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7abc-8def-0123456789ab`;
+}
+
+test("an unknown id from before the retention is 40403, a later one 40401", async (t) => {
+  const { daemon } = await startAt9(t);
+  const cases = [
+    [410, 40403, 0],
+    [410, 40403, NOW - 30 * DAY - 1],
+    [404, 40401, NOW - 30 * DAY],
+    [404, 40401, NOW],
+    [404, 40401, NOW + 30 * DAY],
+    [404, 40401, 2 ** 48 - 1],
+  ] as const;
+  for (const [status, code, timeMs] of cases) {
+    const target = taskGet(idOf(timeMs));
+    const got = await ask(daemon.url, { target, headers: [bearer(daemon)] });
+    assert.deepEqual([got.response.status, got.code], [status, code], String(timeMs));
+  }
+});
+
+test("only GET with collect collects a task: neither HEAD nor collect=false does", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { tasks } = await daemon.post([{}]);
+  await daemon.daemon.idle();
+  const id = tasks[0]?.id ?? "";
+  const headers = [bearer(daemon)];
+  for (const method of ["HEAD", "GET"]) {
+    await ask(daemon.url, { method, target: taskGet(id, "?collect=false"), headers });
+  }
+  await ask(daemon.url, { method: "HEAD", target: taskGet(id, "?collect=true"), headers });
+  assert.equal((await daemon.ready()).tasks_count, 1);
+  await ask(daemon.url, { target: taskGet(id, "?collect=true"), headers });
+  assert.equal((await daemon.ready()).tasks_count, 0);
+});
+
+clusterTest("concurrent requests that collect one task get the same response", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const { tasks } = await daemon.post([{ input: [1.5] }]);
+  await daemon.daemon.idle();
+  const target = taskGet(tasks[0]?.id ?? "");
+  const answers = await Promise.all(Array.from({ length: 30 }, () => daemon.call(target)));
+  const bodies = await Promise.all(answers.map((answer) => answer.text()));
+
+  assert.equal(new Set(bodies).size, 1);
+  assert.equal((await daemon.ready()).tasks_count, 0);
+});
+
+clusterTest("finished tasks are listed without input, result and error", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const empty = { status_code: 20000, status_message: "Ok.", tasks_count: 0, tasks_error: 0 };
+  assert.deepEqual(await daemon.ready(), { ...empty, next_cursor: null, tasks: [] });
+  await daemon.post({ input: "IN", tag: "t" });
+  await daemon.daemon.idle();
+  const [task] = (await daemon.ready()).tasks;
+
+  assert.deepEqual(task?.data, { tag: "t" });
+  assert.ok(!("result" in task) && !("error" in task));
+});
+
+clusterTest("ready tasks are filtered by tag, by type and by both", async (t) => {
+  const toml = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
+  const daemon = await startTestDaemon(t, { toml });
+  const readyIds = (query: string) => allPages(daemon, query, (page) => daemon.ready(page));
+  const tags = ["x", "", "a b&c=d", "é😀", "%41"];
+  const posted = await daemon.post(
+    ["a", "b"].flatMap((type) => [...tags, ...tags].map((tag) => ({ type, tag }))),
+  );
+  await daemon.post([{ type: "a" }, { type: "b" }]);
+  await daemon.daemon.idle();
+  for (const tag of tags) {
+    const wanted = posted.tasks.filter((task) => task.type === "a" && task.data["tag"] === tag);
+    const seen = await readyIds(`limit=1&type=a&tag=${encodeURIComponent(tag)}`);
+    assert.deepEqual(seen.toSorted(), wanted.map(({ id }) => id).toSorted(), tag);
+  }
+  assert.equal((await readyIds("limit=5&type=b")).length, 11);
+  assert.equal((await readyIds("limit=3&tag=x")).length, 4);
+  assert.equal((await daemon.ready("?tag=nobody")).tasks_count, 0);
+  assert.equal((await daemon.ready("?type=nothing")).tasks_count, 0);
 });

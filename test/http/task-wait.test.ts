@@ -5,8 +5,8 @@ import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { retainedUntil } from "../helpers/store.ts";
+import { NOW, startAt9 } from "./account.ts";
 import { ask, askOn, bearer, taskGet, TASKS_READY } from "./answer.ts";
-import { NOW, startAt9 } from "./at-nine.ts";
 import { atStore } from "./session-requests.ts";
 import { openHeldTasks, request, toPlainAnswer, type PlainAnswer } from "./task-requests.ts";
 

@@ -7,9 +7,9 @@ import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { newTaskId } from "../helpers/store.ts";
+import { postOne } from "./account.ts";
 import { ask, complaints } from "./answer.ts";
-import { postOne } from "./at-nine.ts";
-import { asked, byKey, byOperator, type Asker } from "./search-requests.ts";
+import { asked, byKey, byOperator, type Asker } from "./task-requests.ts";
 
 type Header = readonly [name: string, value: string];
 

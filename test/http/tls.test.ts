@@ -1,12 +1,19 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { test, type TestContext } from "node:test";
+import { EventEmitter, once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { type IncomingMessage, createServer, request } from "node:http";
+import { connect } from "node:net";
+import { type TestContext, test } from "node:test";
 
 import { H3 } from "h3";
 
+import { toListenError } from "../../src/http/server/listen.ts";
 import { openServer } from "../../src/http/server/server.ts";
-import { makeCertificate, type Certificate } from "../helpers/certificate.ts";
+import { checkInternals, dropRest, sendingOf } from "../../src/node-internals.ts";
+import { type Certificate, makeCertificate } from "../helpers/certificate.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
+import { startRing } from "./ring.ts";
 import { httpsClient, loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 
 const LIMITS = {
@@ -205,4 +212,120 @@ test("a taken address is a ListenError with EADDRINUSE", async (t) => {
   const second = openServer(new H3(), { ...LISTENING, port: server.port });
 
   await assert.rejects(second, { name: "ListenError", message: / \d+: .*EADDRINUSE/ });
+});
+
+const FAULTS = [
+  ["EADDRINUSE", 8787, /another port/],
+  ["EACCES", 443, /from 1024 on with --port/],
+  ["EACCES", 8787, /another with --port/],
+  ["EADDRNOTAVAIL", 80, /this machine does not have that address/],
+  ["ENOTFOUND", 80, /--host/],
+  ["EAI_AGAIN", 80, /--host/],
+  ["EODD", 80, /--host and --port/],
+] as const;
+
+test("a listen error has the host, the port, the code and advice", () => {
+  for (const [code, port, advice] of FAULTS) {
+    const cause = Object.assign(new Error(`listen ${code}`), { code });
+    const { name, message } = toListenError(cause, { host: "h", port });
+
+    assert.equal(name, "ListenError");
+    assert.ok(message.startsWith(`cannot listen on h port ${port}: `), message);
+    assert.ok(message.includes(code), message);
+    assert.match(message, advice);
+  }
+});
+
+// More than the 511 that Node asks for by itself.
+const COMING = 600;
+// The kernel of a busy machine may be a moment behind.
+const LOOKS_MAX = 200;
+const ALLOWED = "/proc/sys/net/core/somaxconn";
+
+/** How many connections of a port on 127.0.0.1 wait to be let in, as the kernel says. */
+function waitingConnections(port: number): number {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const lines = readFileSync("/proc/net/tcp", "latin1").split("\n");
+  const listening = lines
+    .map((line) => line.trim().split(/\s+/))
+    .find(([, address, , state]) => address === local && state === "0A");
+  return Number.parseInt(listening?.[4]?.split(":")[1] ?? "", 16);
+}
+
+const isTold = existsSync(ALLOWED) && Number(readFileSync(ALLOWED, "latin1")) >= COMING;
+const skip = isTold ? false : "needs Linux, and a kernel that lets so many wait";
+
+test(
+  "six hundred simultaneous connections wait in the listening queue",
+  { skip },
+  async (t: TestContext) => {
+    const { url } = await startRing(t);
+    const port = Number(new URL(url).port);
+
+    // Nothing is let in between: the kernel alone answers them.
+    const sockets = Array.from({ length: COMING }, () => connect({ host: "127.0.0.1", port }));
+    // Node connects each at the end of this step.
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    let waiting = waitingConnections(port);
+    for (let looks = 1; waiting < COMING && looks < LOOKS_MAX; looks++) {
+      waiting = waitingConnections(port);
+    }
+    for (const socket of sockets) socket.destroy();
+
+    assert.equal(waiting, COMING);
+  },
+);
+
+async function listening(t: TestContext) {
+  const server = createServer();
+  t.after(() => server.close());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return { server, port: address.port };
+}
+
+test("this version of Node has all internals that a server uses", async (t) => {
+  const { server, port } = await listening(t);
+  checkInternals(server);
+
+  const client = request({ port, host: "127.0.0.1", method: "POST" });
+  client.on("error", () => {});
+  t.after(() => client.destroy());
+  client.write("a");
+  const [message] = (await once(server, "request")) as [IncomingMessage];
+  dropRest(message.socket);
+
+  assert.equal(Reflect.get(message.socket, "parser")[3], null);
+  assert.deepEqual(sendingOf(message.socket), { taken: 0, unsent: 0 });
+});
+
+test("the check of a server without the internals throws their names", () => {
+  assert.throws(
+    () => checkInternals(createServer()),
+    /no _handle\.listen, _handle\.writeQueueSize/,
+  );
+});
+
+test("a parser that drops the rest of a body is restored at the close of its connection", () => {
+  const parserOnBody = (): void => {};
+  const parser: Record<number, unknown> = { 3: parserOnBody };
+  const socket = Object.assign(new EventEmitter(), { parser });
+
+  dropRest(socket);
+  dropRest(socket);
+  assert.equal(parser[3], null);
+  socket.emit("close");
+  assert.equal(parser[3], parserOnBody);
+});
+
+test("a parser with another structure stays unchanged", () => {
+  const other = (): void => {};
+  for (const parser of [null, {}, { 3: other }, { 3: "parserOnBody" }]) {
+    const before = { ...parser };
+    dropRest(Object.assign(new EventEmitter(), { parser }));
+    assert.deepEqual({ ...parser }, before);
+  }
+  dropRest(new EventEmitter());
 });

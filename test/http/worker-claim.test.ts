@@ -6,7 +6,7 @@ import { StoreError, type LeasedTask, type WorkerHolder } from "../../src/store/
 import { clusterTest } from "../helpers/cluster-test.ts";
 import { openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
-import { complaints, taskGet, TASKS_READY, toAnswer } from "./answer.ts";
+import { taskGet, TASKS_READY, toAnswer } from "./answer.ts";
 import { startRing } from "./ring.ts";
 import {
   askAsWorker,
@@ -337,15 +337,4 @@ test("a stop answers requests that were sent before it, and a heartbeat then has
   assert.equal(JSON.parse(beat.response.body.toString()).drain, true);
   assert.deepEqual(tasksOf(toAnswer(await connection.next())), ok);
   await stopped;
-});
-
-clusterTest("a stop returns every waiting claim at once and without a task", async (t) => {
-  const daemon = await startWorkers(t);
-  const waiting = [await startClaim(t, daemon), await startClaim(t, daemon)];
-  const stopped = daemon.daemon.stop();
-  for (const connection of waiting) {
-    assert.deepEqual(tasksOf(toAnswer(await connection.next())), []);
-  }
-  await stopped;
-  assert.deepEqual(complaints(daemon), []);
 });
