@@ -39,12 +39,6 @@ test("the published vectors with text keys verify", async () => {
   assert(count >= 5, `${count} vectors`);
 });
 
-test("the example of GitHub's documentation of the same header verifies", async () => {
-  const header = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-
-  assert.equal(await verifyPostback("Hello, World!", header, "It's a Secret to Everybody"), true);
-});
-
 const text = fc.string({ unit: "binary" });
 const secretText = text.filter((each) => each !== "");
 
@@ -99,25 +93,6 @@ test("only one form of the header verifies", async () => {
     assert.equal(await verifyPostback(BODY, header, SECRET), false, header);
   }
   assert.equal(await verifyPostback(BODY, SIGNATURE, SECRET), true);
-});
-
-test("a header without exactly one value is false", async () => {
-  const values: readonly unknown[] = [
-    null,
-    undefined,
-    [],
-    [SIGNATURE],
-    1,
-    true,
-    {},
-    Buffer.from(HEX),
-  ];
-  for (const value of values) {
-    // A framework may pass any value.
-    const header = value as string;
-    assert.equal(await verifyPostback(BODY, header, SECRET), false);
-    assert.equal(await verifyPingback(URL_SENT, header, SECRET), false);
-  }
 });
 
 test("half of a surrogate pair is false: it has no UTF-8", async () => {
