@@ -19,7 +19,7 @@ import {
   temporaryFolder,
   type Finished,
 } from "../helpers/program.ts";
-import { machineProblem } from "../systemd/machine.ts";
+import { reasonToSkipMachine } from "../systemd/machine.ts";
 import { runHere } from "./in-process.ts";
 
 const TEMPLATE = readFileSync(new URL("../../deploy/postbackd.service", import.meta.url), "utf8");
@@ -66,8 +66,7 @@ test("an executable whose path would break the unit is refused", () => {
   assert.equal(installSteps('/home/a "b"/x')[0]?.kind, "run");
 });
 
-const problem = await machineProblem();
-const skip = problem === null ? false : problem.reason;
+const skip = await reasonToSkipMachine();
 
 // An /etc of its own, with the file for root alone, as the packages install it.
 const ENTER = `mount --make-rprivate /

@@ -4,7 +4,13 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { BINARY } from "../dist/binary.ts";
-import { Machine, machineProblem, newDisk, until, type MachineDisk } from "../systemd/machine.ts";
+import {
+  Machine,
+  reasonToSkipMachine,
+  newDisk,
+  until,
+  type MachineDisk,
+} from "../systemd/machine.ts";
 import { CONFIG_FILE, DATA_FOLDER, endsOf, logOf, type Service } from "../systemd/service.ts";
 
 const GUIDES = join(dirname(dirname(import.meta.dirname)), "docs", "guides");
@@ -26,10 +32,7 @@ scp() {
 }
 `;
 
-const problem = await machineProblem();
-const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
-const skip = problem === null ? false : problem.reason;
-assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
+const skip = await reasonToSkipMachine();
 
 /** The blocks of commands in a section of a guide, each as its lines. */
 function blocksOf(guide: string, heading: string): readonly (readonly string[])[] {

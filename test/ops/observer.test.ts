@@ -121,17 +121,19 @@ test("a request, a run and an attempt are observed once each, with their duratio
   ]);
 });
 
-test("a task is observed when it is posted, started and ended, with its wait", async (t) => {
+test("a task is observed when it is posted, started and ended, and so are failures and retries", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const failure = { kind: "status", status: 500 } as const;
   const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
+  const receiver = await startReceiver(t);
   service.answerNext(failure);
+  receiver.answerNext(failure);
   const observer = new Record();
   const toml = `${callType(service, "retries = 1")}${PRINT}`;
   const daemon = await startTestDaemon(t, { clock, observer, toml });
 
   const { tasks } = await daemon.post([
-    { type: "call" },
+    { type: "call", pingback_url: receiver.url("/") },
     { type: "print" },
     { type: "print" },
     { type: "nobody's" },
@@ -149,6 +151,16 @@ test("a task is observed when it is posted, started and ended, with its wait", a
   assert.deepEqual(observer.ends, [
     { type: "call", state: "completed" },
     { type: null, state: "cancelled" },
+  ]);
+  await pass(daemon, clock, MINUTE + TICK);
+  assert.deepEqual(
+    observer.runs,
+    ["failed", "completed"].map((outcome) => ({ type: "call", outcome, ms: 0 })),
+  );
+  const attempt = { kind: "pingback", host, ms: 0 } as const;
+  assert.deepEqual(observer.attempts, [
+    { ...attempt, outcome: "failed", lagMs: 0, state: "scheduled" },
+    { ...attempt, outcome: "delivered", lagMs: TICK, state: "delivered" },
   ]);
 });
 
@@ -171,33 +183,6 @@ test("an observed run and attempt is on disk", async (t) => {
   await daemon.daemon.idle();
 
   assert.deepEqual(found, ["completed", "delivered"]);
-});
-
-test("failed runs and attempts are observed, and so are their retries", async (t) => {
-  const clock = createFakeClock({ now: NOW });
-  const failure = { kind: "status", status: 500 } as const;
-  const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
-  const receiver = await startReceiver(t);
-  service.answerNext(failure);
-  receiver.answerNext(failure);
-  const observer = new Record();
-  const toml = callType(service, "retries = 1");
-  const daemon = await startTestDaemon(t, { clock, observer, toml });
-
-  await daemon.post({ type: "call", pingback_url: receiver.url("/") });
-  await daemon.daemon.idle();
-  assert.deepEqual(observer.runs, [{ type: "call", outcome: "failed", ms: 0 }]);
-  await pass(daemon, clock, TICK);
-  assert.deepEqual(observer.runs.slice(1), [{ type: "call", outcome: "completed", ms: 0 }]);
-  assert.deepEqual(observer.attempts, [
-    { kind: "pingback", host, outcome: "failed", ms: 0, lagMs: 0, state: "scheduled" },
-  ]);
-  await pass(daemon, clock, MINUTE + TICK);
-
-  assert.deepEqual(observer.attempts.slice(1), [
-    { kind: "pingback", host, outcome: "delivered", ms: 0, lagMs: TICK, state: "delivered" },
-  ]);
-  assert.equal(observer.runs.length, 2);
 });
 
 test("a worker's run is observed when it is claimed and ended, and a release is not", async (t) => {

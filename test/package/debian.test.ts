@@ -9,7 +9,7 @@ import { makeDeb } from "../../scripts/package/packages.ts";
 import { verifyPostback } from "../../src/verify.ts";
 import { startProgram } from "../helpers/program.ts";
 import { findProgram } from "../peers/peer-process.ts";
-import { Machine, machineProblem, newDisk, type MachineDisk } from "../systemd/machine.ts";
+import { Machine, reasonToSkipMachine, newDisk, type MachineDisk } from "../systemd/machine.ts";
 import { testOrder } from "./packages.ts";
 
 const RECEIVER = fileURLToPath(new URL("../fixtures/package/receiver.mjs", import.meta.url));
@@ -22,16 +22,8 @@ const SECOND = "/var/cache/second.deb";
 /** The dependencies of the package. */
 const NEEDED = /^Package: (?:adduser|init-system-helpers|libc6|libgcc-s1|libstdc\+\+6)$/m;
 
-const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
-const problem = await machineProblem();
 const isDebian = [findProgram("dpkg-deb"), findProgram("adduser")].every((path) => path !== null);
-assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
-const skip =
-  problem !== null
-    ? problem.reason
-    : isDebian
-      ? false
-      : "this is no Debian: no dpkg-deb, no adduser";
+const skip = isDebian ? await reasonToSkipMachine() : "this is no Debian: no dpkg-deb, no adduser";
 
 interface Installed {
   readonly machine: Machine;

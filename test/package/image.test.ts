@@ -15,7 +15,7 @@ import { fileURLToPath } from "node:url";
 import { ROOT } from "../../scripts/manifest.ts";
 import { makeArchive } from "../../scripts/package/packages.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
-import { machineProblem, runHere, type Envelope } from "../systemd/machine.ts";
+import { reasonToSkipMachine, runHere, type Envelope } from "../systemd/machine.ts";
 import { readDockerfile, settingsOf, type ImageSettings, type Instruction } from "./dockerfile.ts";
 import { testOrder } from "./packages.ts";
 
@@ -27,12 +27,7 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const STRANGER = "61234";
 const DEBIAN_ARCH = process.arch === "x64" ? "amd64" : process.arch;
 
-const problem = await machineProblem();
-const skip = problem === null ? false : problem.reason;
-assert.ok(
-  !(process.env["POSTBACKD_TEST_PEERS"] === "required" && problem?.isMissing === true),
-  problem?.reason,
-);
+const skip = await reasonToSkipMachine();
 
 interface Image {
   /** The files that it adds to Debian. */

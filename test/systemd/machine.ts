@@ -92,25 +92,17 @@ function wantedBy(target: string): readonly string[] {
   return existsSync(folder) ? readdirSync(folder).filter((name) => !name.endsWith(".target")) : [];
 }
 
-/** The reason why no machine can be booted here. */
-export interface MachineProblem {
-  readonly reason: string;
-  /** True when something has to be installed. */
-  readonly isMissing: boolean;
-}
-
-/** Returns null if a machine can be booted here. */
-export async function machineProblem(): Promise<MachineProblem | null> {
-  if (process.geteuid?.() !== 0)
-    return { reason: "only root may make namespaces", isMissing: false };
+/** The reason why no machine can be booted here, or false. Throws with POSTBACKD_TEST_PEERS=required if systemd is missing. */
+export async function reasonToSkipMachine(): Promise<string | false> {
+  if (process.geteuid?.() !== 0) return "only root may make namespaces";
   if (!existsSync(SYSTEMD)) {
     const reason = "not installed: run 'apt-get install systemd dbus util-linux'";
-    return { reason, isMissing: true };
+    assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", reason);
+    return reason;
   }
   const args = ["--pid", "--fork", "--mount", "--net", "--ipc", "--uts", "--cgroup", "true"];
   const { code, stderr } = await runHere(["unshare", ...args]);
-  const reason = `this machine allows no namespaces: ${stderr.trim()}`;
-  return code === 0 ? null : { reason, isMissing: false };
+  return code === 0 ? false : `this machine allows no namespaces: ${stderr.trim()}`;
 }
 
 /** A booted machine; it ends with the test. */

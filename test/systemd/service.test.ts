@@ -3,7 +3,14 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { BINARY } from "../dist/binary.ts";
-import { Machine, machineProblem, newDisk, runHere, until, type MachineDisk } from "./machine.ts";
+import {
+  Machine,
+  reasonToSkipMachine,
+  newDisk,
+  runHere,
+  until,
+  type MachineDisk,
+} from "./machine.ts";
 import {
   CONFIG_FILE,
   createAccount,
@@ -29,10 +36,7 @@ command = ["sh", "-c", "sleep 0.2; echo done"]
 concurrency = 4
 `;
 
-const problem = await machineProblem();
-const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
-const skip = problem === null ? false : problem.reason;
-assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
+const skip = await reasonToSkipMachine();
 
 async function exposure(): Promise<number> {
   const unit = join(import.meta.dirname, "..", "..", "deploy", "postbackd.service");

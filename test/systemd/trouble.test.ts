@@ -5,7 +5,7 @@ import { BINARY } from "../dist/binary.ts";
 import {
   Machine,
   type MachineDisk,
-  machineProblem,
+  reasonToSkipMachine,
   newControlGroup,
   newDisk,
   noControlGroup,
@@ -36,10 +36,7 @@ const MIB_BYTES = 1024 ** 2;
 /** The title of the process that starts the commands. */
 const COMMAND_HOST = "postbackd command-host";
 
-const problem = await machineProblem();
-const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
-const skip = problem === null ? false : problem.reason;
-assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
+const skip = await reasonToSkipMachine();
 
 test("a service of systemd in trouble", { skip }, async (t) => {
   const disk = newDisk(t);
