@@ -13,15 +13,14 @@ export type SignatureHeader = string | readonly string[] | null | undefined;
 export type WebhookSecrets = string | readonly string[];
 
 /**
- * Says whether a postback is genuine: whether `header` signs the raw body with one of the secrets. The comparison
- * takes constant time.
+ * Returns true if `header` is a signature of the raw body with one of the secrets. The comparison takes constant time.
  *
- * `header` is `X-Signature`. While a secret is being replaced, the old secret signs that header and the new one signs
- * `X-Signature-Next`: a receiver that knows both checks only the first, a receiver that knows only the new one passes
- * the other.
+ * `header` is `X-Signature`. During a rotation, the old secret signs that header and the new secret signs
+ * `X-Signature-Next`. A receiver with both secrets checks only `X-Signature`; a receiver with only the new secret
+ * checks `X-Signature-Next`.
  *
- * Returns true or false for any header and body. Rejects with a TypeError that says how to fix it when no secret is
- * given or the body was parsed before.
+ * Returns true or false for any header and body. Rejects with a TypeError if no secret is given or the body was parsed
+ * before; its message has the remedy.
  */
 export async function verifyPostback(
   rawBody: RawBody,
@@ -52,12 +51,12 @@ export async function verifyPingback(
 /** The URL of a receiver, and how much it reads. */
 export interface ReceiverOptions {
   /**
-   * The public base URL of the receiver, without a path, such as `https://receiver.example`: pingbacks are signed with
-   * it. Give it wherever pingbacks come: unless given it is the one that the request itself names, which behind a proxy is
-   * another, and which whoever has a genuine pingback for another receiver of the account can name as well.
+   * The public base URL of the receiver, without a path, such as `https://receiver.example`. The signature of a
+   * pingback includes it. Set it for every receiver of pingbacks. The default is the URL in the request. That URL is
+   * wrong behind a proxy, and lets a client replay a pingback of another receiver of the account.
    */
   readonly baseUrl?: string | undefined;
-  /** Of a body at most so many bytes are read, 16 MiB unless given: a longer one is not genuine. */
+  /** The largest body to read, in bytes; 16 MiB unless given. A larger body is not genuine. */
   readonly bodyBytesMax?: number | undefined;
 }
 
@@ -82,10 +81,10 @@ export interface WebBodyReader {
 }
 
 /**
- * Says whether a web standard Request is a genuine webhook (Hono, Next.js, Deno, Bun, workers): a POST a postback, a
- * GET a pingback. The body stays to be read. While a secret is being replaced either signature passes.
+ * Returns true if a web standard Request (Hono, Next.js, Deno, Bun, workers) is a genuine webhook: a POST is a
+ * postback, a GET a pingback. The body can still be read afterwards. During a rotation, either signature is valid.
  *
- * Rejects with a TypeError that says how to fix it when the body was read before or no secret is given.
+ * Rejects with a TypeError if the body was read before or no secret is given; its message has the remedy.
  */
 export async function verifyRequest(
   request: WebRequest,
@@ -132,7 +131,7 @@ export interface Verified {
  * Reads the body of a request of node:http, and says whether it is a genuine webhook: a POST a postback, a GET a
  * pingback. For pingbacks give the `baseUrl`, unless clients reach this server without any proxy.
  *
- * Rejects with a TypeError that says how to fix it when the body was read before or no secret is given.
+ * Rejects with a TypeError if the body was read before or no secret is given; its message has the remedy.
  */
 export async function verifyNode(
   request: NodeRequest,

@@ -9,8 +9,8 @@ export interface ClientSettings {
   /** Sends the requests; the runtime's own unless given. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
-   * How often a request that is safe to repeat is sent again, after 250 ms, doubling to 10 s, or as the daemon says; 6
-   * unless given, which is half a minute at most without the daemon's word.
+   * How often the client repeats a request that is safe to repeat; 6 unless given, which takes at most half a minute.
+   * The wait is the daemon's `Retry-After`, else 250 ms, doubling to 10 s.
    */
   readonly retries?: number | undefined;
 }

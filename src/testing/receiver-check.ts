@@ -50,7 +50,7 @@ const TROUBLES: readonly {
 
 /**
  * Drives a receiver through everything that happens to webhooks, and returns its faults as sentences; empty without a
- * fault. It is started again for each trouble, and its effects must be the same as without trouble.
+ * fault. The receiver is started again for each trouble. Its effects must equal its effects without trouble.
  *
  * The daemon's clock becomes a manual one, and moves; tests that share the daemon must not run meanwhile.
  */

@@ -73,9 +73,9 @@ export function heartbeatEveryMs(leaseMs: number): number {
 }
 
 /**
- * How long a new lease lasts. The daemon gives its end by its own clock, so two estimates are made: against the time
- * in the answer, which is cut to the second, and against this machine's clock, which may be wrong. The shorter one
- * counts: it costs a few heartbeats at most. An estimate that is over already says nothing.
+ * How long a new lease lasts. The daemon gives its end by its own clock. The worker makes two estimates: from the time
+ * in the response, which has a precision of a second, and from this machine's clock, which may be wrong. The shorter
+ * one counts: it costs a few heartbeats at most. An estimate that is over already says nothing.
  */
 export function estimateLeaseMs(facts: {
   readonly expiresAt: number;
