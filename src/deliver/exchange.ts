@@ -31,7 +31,7 @@ export type Exchange =
   /** It was cut off before there was a status. */
   | { readonly kind: "cut" };
 
-/** What may abort an exchange. */
+/** The events that may abort an exchange. */
 interface ExchangeLimit {
   readonly isCut: boolean;
   /** Calls back at most once, when it is cut; null forgets who was to be called. */

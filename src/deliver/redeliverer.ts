@@ -23,12 +23,11 @@ const ORDERS_MAX = 100;
 const STEPS_PER_SECOND = 250;
 
 /**
- * Works off the orders to send deliveries again, as far as the second in which it is woken allows: side by side, one
- * step of each in turn, and each no faster than its rate. The rate is counted by the second of the wall clock, so that
- * ticks that come late or together make no burst. The store keeps the progress of an order: after a restart it
- * continues where the last step ended, and an order that any process cancelled is not found again. An order of a
- * disabled account rests until the account is enabled. Deliveries of such an account that an order for all accounts
- * starts wait until then.
+ * Processes the bulk redeliveries, as far as the current second allows: one step of each in turn, each at most at its
+ * rate. The rate is counted by the second of the wall clock, so that ticks that come late or together make no burst.
+ * The store keeps the progress of an order: after a restart it continues where the last step ended, and an order that
+ * any process cancelled is not found again. An order of a disabled account rests until the account is enabled.
+ * Deliveries of such an account that an order for all accounts starts wait until then.
  */
 export function createRedeliverer(deps: RedelivererDeps): Loop {
   const orders = new OpenOrders(deps);

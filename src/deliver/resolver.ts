@@ -46,9 +46,9 @@ interface LookUp extends Shared {
 
 /**
  * Turns names into addresses over c-ares, for one attempt at a time: A and AAAA side by side, no search domains, no
- * cache. As in the system, the hosts file alone answers for the names in it, so that a machine without a name server
- * can still deliver to the names that its operator listed. One family may fail when the other answers. After IPv4
- * addresses the resolver waits 50 ms for IPv6 addresses: later ones are neither judged nor dialled.
+ * cache. As in the system, names of the hosts file are resolved from it alone. So a machine without a name server can
+ * deliver to the names that its operator listed. One family may fail when the other answers. After IPv4 addresses the
+ * resolver waits 50 ms for IPv6 addresses: later ones are neither judged nor dialled.
  */
 export class Resolver {
   readonly #clock: Clock;

@@ -45,9 +45,9 @@ type Step<T> =
   | { readonly kind: "end"; readonly result: AttemptResult };
 
 /**
- * Sends webhooks: the only part of the program that opens connections for them. Each attempt resolves its host afresh,
- * judges every address, and uses only a connection to one of these addresses, opened now or kept from an earlier
- * attempt of the same account on the same host and port. It follows no redirect, uses no proxy and decompresses nothing.
+ * Sends webhooks: the only part of the program that opens connections for them. Each attempt resolves its host again
+ * and judges every address. It uses only a connection to one of these addresses, which is new or of an earlier attempt
+ * of the account to this host and port. It follows no redirect, uses no proxy and decompresses nothing.
  */
 export class Sender {
   readonly #deps: SenderOptions;

@@ -14,8 +14,8 @@ interface ServiceFailure {
 
 /**
  * How many milliseconds to wait before the service is asked again. A `Retry-After`, in seconds or as an HTTP date,
- * decides, with 250 ms as the least. Without a valid one the wait is 250 ms after the first failure and doubles to 30
- * s; each wait is shortened by up to a half at random, so that many do not come together.
+ * decides, with 250 ms as the least. Without a valid header, the wait is 250 ms after the first failure and doubles to
+ * 30 s. Each wait is shortened by up to a half at random, so that repeats do not coincide.
  */
 export function serviceWaitMs({ failures, retryAfter, now, random }: ServiceFailure): number {
   const asked = parseRetryAfter(retryAfter ?? "", now);

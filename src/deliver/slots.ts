@@ -73,8 +73,8 @@ export class Usage {
 // The last quarter of the slots is kept for lanes with nothing in flight, one each: many hosts that hang together must
 // not keep a healthy one from being served.
 const SHARED_PART = 3 / 4;
-// Retries have a quarter at most, and first attempts leave them an eighth: a storm of retries does not hold up tasks
-// that have just finished, nor does a flood of first attempts hold up the retries.
+// Retries have a quarter at most, and first attempts leave them an eighth. So many retries do not delay tasks that have
+// just finished, and many first attempts do not delay retries.
 const RETRIES_PART = 1 / 4;
 const RETRIES_KEPT_PART = 1 / 8;
 // The rest of the retries' quarter is for hosts that respond: without it a thousand hosts that hang, each with retries

@@ -25,12 +25,12 @@ interface FunctionRunnerOptions extends RunBounds {
 }
 
 /**
- * The runner of functions (runners.md, embedded use). Everything that a function does is an outcome: its value
- * becomes the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
+ * The runner of functions (runners.md, embedded use). Everything that a function does is an outcome: its value becomes
+ * the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
  *
- * A function cannot be ended from outside. At a timeout or an abort its signal is aborted, and for the daemon the run
- * ends immediately: its slot is free, and what the function still returns, throws or reports is dropped. So here, and
- * only here, a part of a run may be left when `run` has resolved: a function that ignores its signal. A slot that is kept
+ * A function cannot be ended from outside. At a timeout or an abort its signal is aborted, and the run ends
+ * immediately: its slot is free. Later results, errors and progress of the function are dropped. So here, and only
+ * here, a part of a run may be left when `run` has resolved: a function that ignores its signal. A slot that is kept
  * until the function settles would be lost forever to a promise that never does.
  */
 export function createFunctionRunner(options: FunctionRunnerOptions): Runner {

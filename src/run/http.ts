@@ -143,9 +143,9 @@ type AnswerVerdict =
 const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 /**
- * Decides what follows from an answer. The body of a 2xx becomes the result by the rule for a command's stdout,
- * whatever its Content-Type says, with one exception: a body that is declared as JSON and is not JSON fails the run,
- * because it was not meant as text. A compressed body fails it too: the request asked for a plain one.
+ * Decides what follows from an answer. The body of a 2xx becomes the result by the rule for a command's stdout. The
+ * Content-Type does not matter, except that a body declared as JSON that is not JSON fails the run, because it was not
+ * meant as text. A compressed body fails it too: the request asked for a plain one.
  */
 async function judgeAnswer(answer: ServiceAnswer, options: Judging): Promise<AnswerVerdict> {
   const { facts, bytesMax } = options;

@@ -105,11 +105,11 @@ export function runMark(owner: string): string | null {
 }
 
 /**
- * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those of this user
- * whose environment bears the owner's mark and whose starter is gone. It looks again until none is left, because they
- * may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an orphan:
- * this process and those above it, processes of living starters and of other owners, and programs that have overwritten
- * their environment. Does nothing without /proc. Returns how many processes it ended, and how many are left because the
+ * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running. These are processes
+ * of this user whose environment has the owner's mark and whose starter has ended. It looks again until none is left,
+ * because they may have forked meanwhile, for some 3 s at most. It skips every process that is not provably an orphan:
+ * this process and its parents, processes of living starters or other owners, and programs that have overwritten their
+ * environment. Does nothing without /proc. Returns how many processes it ended, and how many are left because the
  * system keeps them in an uninterruptible wait.
  */
 export async function endOrphans({ owner }: { readonly owner: string }): Promise<{

@@ -135,8 +135,7 @@ const TYPES_LOGGED_MAX = 10;
 
 /**
  * Ends the tasks that were not started although they could have been for {@link QueueExpirerDeps.queueDays}. Only the
- * time for which the daemon ran counts: a clock that is set, a machine that is off and a daemon that is stopped bring
- * no task nearer to its end.
+ * time for which the daemon ran counts. A changed clock, a machine that is off and a stopped daemon do not count.
  */
 class QueueExpirer {
   readonly #deps: QueueExpirerDeps;

@@ -297,7 +297,7 @@ export class WorkerDesk implements Part {
       for (const beat of live) {
         if (beat.progress !== null && this.#held.isHeld(beat)) progress.set(beat.id, beat.progress);
       }
-      // For the worker the lease of a disabled account is also lost.
+      // The lease of a disabled account is lost for the worker too.
       return outcomes.map((outcome) => (outcome === "suspended" ? "lost" : outcome));
     } finally {
       watch.close();

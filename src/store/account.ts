@@ -34,7 +34,7 @@ export interface AccountStore {
   ): Promise<Account | null>;
   /**
    * Lists the accounts that any process disabled or enabled after a given change, including those that were disabled
-   * and enabled again; 0 comes before the first change. Quick if there are no such accounts.
+   * and enabled again; 0 comes before the first change. Quick if no such account exists.
    */
   listSuspensionChanges(query: { after: number }): Promise<SuspensionChanges>;
   /**

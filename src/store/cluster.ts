@@ -22,15 +22,15 @@ export interface Cluster {
    */
   readonly isShared: boolean;
   /**
-   * The nodes among which work is divided, in the same order at each of them: all that are alive, including this one,
-   * but for those that have resigned and send nothing any more. Cheap.
+   * The nodes that share the work, in the same order at each node: all living nodes, including this one, except nodes
+   * that have resigned and send nothing. Cheap.
    */
   membership(): readonly string[];
   /**
-   * False once the other nodes may have declared this one dead, 8 s after the start of its last good heartbeat, until
-   * it has joined again: then it starts no run and sends nothing, and what it was running is somebody else's. Computed
-   * from the monotonic clock at each call, so the first call after a pause of the process returns the truth. Cheap: it
-   * is asked before each start of a run and each sending of an attempt.
+   * False once the other nodes may consider this node dead: from 8 s after the start of its last good heartbeat until
+   * it has joined again. Meanwhile it starts no run and sends nothing, and other nodes own its runs. Computed from the
+   * monotonic clock at each call, so the first call after a pause of the process returns the truth. Cheap: it is called
+   * before each start of a run and of an attempt.
    */
   isMember(): boolean;
   /**
@@ -61,9 +61,9 @@ export interface Cluster {
    */
   tellFacts(source: () => NodeFacts): void;
   /**
-   * The clock that every node goes by. Where nodes share the store its boot is named alike at all of them, and its
-   * uptime begins at each joining with what the clock shows then and goes on by the machine's own: so a node can tell a
-   * clock that was set from a machine that slept, and compare its readings with another node's.
+   * The clock that every node goes by. In a cluster, all nodes have the same boot id. A node's uptime starts at the
+   * clock's time when the node joins, and then follows the machine's uptime. So a node can distinguish a clock that was
+   * set from a machine that slept, and compare readings with other nodes.
    */
   readonly clock: Clock;
 }
@@ -116,9 +116,9 @@ export interface NodeSummary {
 }
 
 /**
- * Work that was left behind: by this node's earlier process, which ended while it was under way, or by other nodes that
- * have ended, and by this one before it joined again. A store of one node knows no others. Several nodes may take over
- * the work of ended nodes concurrently: each piece is taken over once.
+ * Work that is left of an earlier process of this node, of ended nodes, or of this node before it joined again. A store
+ * of one node knows no others. Several nodes may take over the work of ended nodes concurrently: each piece is taken
+ * over once.
  */
 export interface LeftWork {
   readonly of: "earlier life" | "ended nodes";
@@ -152,8 +152,8 @@ export interface ChangeStore {
 export type ChangeListener = (changes: Changes) => void;
 
 /**
- * Everything that changed, each item once. For a node's own changes only the accounts are set, because its steps return
- * the rest. The other fields are changes of other nodes. In a store of one node those are empty.
+ * Everything that changed, each item once. A node's own changes set only the accounts, because its steps return the
+ * rest. The other fields are changes of other nodes. In a store of one node those are empty.
  */
 export interface Changes {
   /** Accounts whose tasks or deliveries changed. */

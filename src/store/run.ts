@@ -32,7 +32,7 @@ export interface RunStore {
    * Puts a running task back into the queue as if it had not been started. Does nothing to a task that is not running.
    */
   releaseTask(which: RunRef): Promise<void>;
-  /** Finds which of these tasks have ended or were erased. Quick: it may be asked once a second. */
+  /** Finds the given tasks that have ended or were erased. Quick: it may be asked once a second. */
   findEndedTasks(query: { ids: readonly string[] }): Promise<readonly string[]>;
   /**
    * Stores the newest progress of this node's runs and of its workers' runs, for the other nodes. Skips tasks that
@@ -40,7 +40,7 @@ export interface RunStore {
    * nothing.
    */
   noteProgress(runs: readonly ReportedProgress[]): Promise<void>;
-  /** Finds the stored progress of the running ones of these tasks; nothing in a store of one node. */
+  /** Finds the stored progress of the given tasks that run; nothing in a store of one node. */
   findProgress(query: { ids: readonly string[] }): Promise<readonly RunProgress[]>;
 }
 
@@ -112,17 +112,16 @@ export interface TaskFinish extends RunRef, RunEnd {}
 export interface QueueStore {
   /** Lets up to `max` delayed tasks whose time has come into the queue. Returns their number. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
-  /** When the longest-waiting task of these types was queued; null if no task waits. */
+  /** When the longest-waiting task of the given types was queued; null if no task waits. */
   findOldestQueued(types: readonly string[]): Promise<number | null>;
   /**
-   * Lists the work of each of these types, in the order of the types. May take its time without holding up anything
-   * else.
+   * Lists the work of each given type, in the order of the types. May take its time without holding up anything else.
    */
   listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
   /** Lists the types of queued and delayed tasks. */
   listQueuedTypes(): Promise<readonly string[]>;
   /**
-   * Finds which of these types have a queued task, also of disabled accounts. Quick: where other nodes share the store
+   * Finds the given types that have a queued task, also of disabled accounts. Quick: where other nodes share the store
    * it is asked once a second, for what they queued.
    */
   findWaitingTypes(types: readonly string[]): Promise<readonly string[]>;

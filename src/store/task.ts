@@ -46,8 +46,8 @@ export interface TaskStore {
    */
   cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
   /**
-   * Cancels the tasks of an account that are in one of these states; other and unknown tasks stay as they are. Returns
-   * the cancelled tasks, by their previous state.
+   * Cancels the tasks of an account that are in a given state. Other and unknown tasks do not change. Returns the
+   * cancelled tasks, by their previous state.
    */
   cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
   /**

@@ -6,8 +6,8 @@ import type { StoreError } from "./store-error.ts";
 /** Maintains the store, and reports its condition. */
 export interface UpkeepStore {
   /**
-   * Keeps `fresh` under a name that has no secret yet. Returns the stored secret that seals cursors, the same for every
-   * daemon of the database. Two are not secret: what serves the file, and the id of the installation.
+   * Keeps `fresh` under a name that has no secret yet. Returns the stored secret that seals cursors; all daemons of the
+   * database use it. Two are not secret: what serves the file, and the id of the installation.
    */
   keepSecret(secret: { name: "cursors" | "mode" | "installation"; fresh: string }): Promise<string>;
   /**
@@ -74,9 +74,9 @@ export interface ClockStore {
   findClockReading(): Promise<ClockReading | null>;
   keepClockReading(reading: ClockReading): Promise<void>;
   /**
-   * Resumes after a start. Moves what waits, as {@link shiftTimes} does, by the amount that the clock was set since the
-   * last reading; ends all sessions and sign-in links where nobody knows how much time has passed; and keeps the new
-   * reading. Returns the number of moved attempts.
+   * Resumes after a start. Moves scheduled times, as {@link shiftTimes} does, by the amount that the clock was set
+   * since the last reading. Ends all sessions and sign-in links if the elapsed time is unknown. Stores the new reading.
+   * Returns the number of moved attempts.
    */
   resumeClock(start: ClockResumption): Promise<number>;
   /**

@@ -113,7 +113,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     };
   }
 
-  /** Notifies the listeners that tasks or deliveries of these accounts changed. */
+  /** Notifies the listeners that tasks or deliveries of the given accounts changed. */
   tell(accounts: readonly number[]): void {
     if (accounts.length === 0 || this.#listeners.length === 0) return;
     const changes = { accounts, types: [], lanes: [], ended: [] };

@@ -14,8 +14,8 @@ import { storedStates } from "./row.ts";
  */
 
 /**
- * Of an account by time, newest first; of its ready tasks, oldest completion first; of all accounts by seq, newest
- * first: all tasks, those with a webhook that failed for good, those with one that is being retried; or a prepared list.
+ * Tasks of an account by time, newest first; its ready tasks, oldest completion first; or a prepared list. For all
+ * accounts by seq, newest first: all tasks, tasks with a permanently failed webhook, or tasks with a retried webhook.
  */
 export type SourceKind = TimeKind | ReadyKind | SeqKind | "listed";
 

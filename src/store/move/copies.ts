@@ -84,7 +84,9 @@ export interface CopyToServer {
 // PostgreSQL writes arrays in braces.
 const toArray = `'{' || substr(durations_text, 2, length(durations_text) - 2) || '}'`;
 
-/** A node that does not exist: running tasks and attempts in flight are taken over as those of an ended node. */
+/**
+ * A node that does not exist: other nodes take over running tasks and attempts in flight, as after the end of a node.
+ */
 const NOBODY = 0;
 
 const HOST_OF = (kind: string): string =>

@@ -191,7 +191,7 @@ class FileWriter {
     this.#file = file;
   }
 
-  /** Returns a function that adds a row to a table, with the values of these columns. */
+  /** Returns a function that adds a row with the values of the given columns to a table. */
   into(table: string, columns: readonly string[]): (row: readonly Scalar[]) => void {
     const places = columns.map(() => "?").join(", ");
     const insert = this.#file.prepare<Scalar[]>(

@@ -21,9 +21,9 @@ const CONNECTIONS = `
   WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'`;
 
 /**
- * What prevents the removal of old row versions: the oldest by number of transactions. A session without a database
- * serves a standby, which reports the snapshots of its own readers. A VACUUM does not hold up another. A slot that
- * retains only catalog rows does not slow claims.
+ * The oldest holder, by number of transactions, that prevents the removal of old row versions. A session without a
+ * database serves a standby, which reports the snapshots of its own readers. A VACUUM does not hold up another. A slot
+ * that retains only catalog rows does not slow claims.
  */
 const OLDEST_SNAPSHOT = `
   SELECT holder, name, pid, transactions, (extract(epoch FROM clock_timestamp() - since) * 1000)::bigint AS "ageMs"

@@ -166,8 +166,8 @@ export interface BegunDelivery extends EndedDelivery {
 }
 
 /**
- * Starts new attempts for each of these deliveries that is still ended: the first attempt is due at `now`. Returns the
- * deliveries that it began.
+ * Starts the given deliveries that are still ended again: the first attempt is due at `now`. Returns the deliveries
+ * that it began.
  */
 export function* beginSeries(
   { changes, nextSeq }: Batch,

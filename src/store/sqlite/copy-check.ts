@@ -149,7 +149,7 @@ function requireSoundHeader(file: string, header: FileHeader): void {
   }
 }
 
-// A backup that needs one of these files has only a part of its data.
+// A backup that needs such a file has only a part of its data.
 function requireWhole(file: string): void {
   for (const suffix of ["-wal", "-journal"]) {
     const bytes = statSync(file + suffix, { throwIfNoEntry: false })?.size ?? 0;

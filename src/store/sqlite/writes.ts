@@ -56,7 +56,7 @@ function auditing<All extends Readonly<Record<string, unknown>>>(
   return all as All;
 }
 
-/** Returns the runner for batches of these writes on a connection. */
+/** Returns the function that runs batches of writes on a connection. */
 export function newBatchRunner(connection: Connection, options?: BatchRunnerOptions): BatchRunner {
   const changes = new GatheredChanges(connection);
   return new BatchRunner(connection, { writes: allWrites(connection, changes), changes }, options);

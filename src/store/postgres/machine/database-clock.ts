@@ -24,8 +24,8 @@ export const DATABASE_BOOT_ID = "database";
 
 /**
  * The database's clock, as it is known from its answers: the middle of the round trip with the least latency of the
- * last ones. It goes on while the database does not respond, and never back, unless the database's clock was set: then it
- * follows at once, and a comparison with the monotonic clock shows the step. Timers are the machine's.
+ * last ones. It runs while the database does not respond, and never goes back. If the database's clock was set, it
+ * follows immediately, and a comparison with the monotonic clock shows the step. Timers are the machine's.
  */
 export class DatabaseClock implements Clock {
   readonly #machine: Clock;

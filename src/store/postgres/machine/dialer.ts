@@ -97,7 +97,7 @@ export class Dialer {
       .map((host) => ({ ...host, application_name: applicationName }))
       // The most recently reached host is tried first: a lost host may cost its whole timeout each time.
       .toSorted((a, b) => Number(b.shown === this.#first) - Number(a.shown === this.#first));
-    // A node always writes, whatever the address is used for otherwise.
+    // A node always writes, also if the address is otherwise used for reads.
     return { ...server, hosts, targetSession: "read-write" };
   }
 

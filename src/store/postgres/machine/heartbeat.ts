@@ -86,8 +86,8 @@ function refusalOf(found: SchemaState | undefined): StoreError | null {
 }
 
 /**
- * Makes a row for a new life, and takes stripes for its writers: at once where some are free, else when lives that ended
- * without a word are known to be over. Rejects when no stripes are free then either.
+ * Inserts the row of a new incarnation, and takes stripes for its writers: immediately if some are free, else when the
+ * nodes that crashed count as dead. Rejects when no stripes are free then either.
  */
 export async function join(connection: Connection, who: Joining): Promise<Joined> {
   const joined = await joinNow(connection, who);

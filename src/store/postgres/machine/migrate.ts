@@ -158,8 +158,8 @@ async function refuseOlderPrograms({ connection }: Reached, step: SchemaStep): P
   });
 }
 
-// Whoever needs a table that is in use waits, and all who come later wait behind: so nobody is held up for longer than
-// this, and then everybody has the pause to catch up.
+// A step that waits for a lock blocks all later sessions. LOCK_MS limits that, and PAUSE_MS lets these sessions finish
+// before the next try.
 const LOCK_MS = 1000;
 const PAUSE_MS = 2000;
 const TRIES_MAX = 100;

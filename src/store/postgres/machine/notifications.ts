@@ -26,9 +26,9 @@ const SESSION: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose:
 
 /**
  * Notifies other nodes soon of what this one did, and receives their notifications. Any notification may be lost, and
- * nothing depends on it: each node also polls once a second. Both ways share a connection that does nothing else: so no
- * notification waits behind a write, no heartbeat waits behind the lock of a NOTIFY, and none is left unread, which
- * would hold the server's queue of notifications up.
+ * nothing depends on it: each node also polls once a second. Sending and receiving share a connection that does nothing
+ * else. So no notification waits for a write, and no heartbeat waits for the lock of a NOTIFY. All notifications are
+ * read, because unread ones block the server's queue.
  */
 export class Notifications {
   readonly #parts: NotificationsParts;

@@ -37,8 +37,8 @@ interface OpenRunner {
 }
 
 /**
- * Writes batches over one connection. Whatever happens to the connection or to the server, a batch gets its reply only
- * once its outcome is known: it is run again until it has committed, or until the node's life is over.
+ * Writes batches over one connection. A batch gets its reply only when its outcome is known, also if the connection or
+ * the server fails. It runs again until it has committed, or until the node's incarnation ends.
  */
 export class Writer implements BatchTransport {
   readonly #parts: WriterParts;

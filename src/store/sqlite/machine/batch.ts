@@ -325,7 +325,7 @@ interface WriteFailure {
 }
 
 /**
- * What an error of SQLite means for the data (from SQLite's source, tried with each of these errors):
+ * The effect of an SQLite error on the data (from SQLite's source, tried with each error):
  *
  * - A write that was not taken: SQLITE_FULL for ENOSPC, SQLITE_IOERR_WRITE for every other error, such as EDQUOT, EFBIG
  *   and EROFS; it does not say which. A write() that fails takes none of its bytes. In a COMMIT the frame that makes

@@ -173,8 +173,8 @@ const STEP_BYTES = 8 * MIB_BYTES;
 export type IsHurried = () => boolean;
 
 /**
- * Removes a file, however large, so that nobody who writes to the same file system has to wait for it: the name is gone
- * at once, the room comes back in small steps. An abort leaves nothing behind. A file that is not there is removed.
+ * Removes a large file without delaying other writers of the file system: the name is removed immediately, the space is
+ * freed in small steps. An abort leaves nothing behind. A file that is not there is removed.
  */
 export async function removeGradually(file: string, isHurried: IsHurried): Promise<void> {
   const handle = await openToRemove(file);
