@@ -144,7 +144,7 @@ const Secrets = envelope({
 
 const ACCOUNT = { login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Of the account.") };
 
-// Judged as that of a task, with its placeholders.
+// Judged as the URL of a task, with its placeholders.
 const URL_TEXT = textRule({
   takes: "a URL, as postback_url and pingback_url of a task take it",
   hint: "URL",

@@ -56,7 +56,7 @@ export function tasksEnvelope<Item, Added extends Fields>(item: Schema<Item>, ad
   return envelope({ tasks_count: count(), tasks_error: count(), ...added, tasks: list(item) });
 }
 
-/** Where a list continues; null on its last page. */
+/** The position at which a list continues; null on its last page. */
 export const NextCursor = nullable(
   text("To be given as `cursor` for the next page; null on the last one."),
 );

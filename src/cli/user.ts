@@ -35,8 +35,8 @@ export function byCommand(
 }
 
 /**
- * Makes a command of root act as the user to whom the database belongs, and says so: nothing that it leaves is root's,
- * and no link that this user has made leads root anywhere. Returns the user's name; null if the user stays the same.
+ * Makes a command of root act as the owner of the database, and reports it. So no file belongs to root afterwards, and
+ * a link of the owner cannot lead root to another file. Returns the user's name; null if the user stays the same.
  */
 export function actAsOwner(
   database: Pick<Database, "becomeOwner">,

@@ -74,8 +74,8 @@ export interface ConfigInput {
   /** True when the log goes to a terminal. */
   readonly isTerminal?: boolean;
   /**
-   * The configuration file of this machine's service, taken where no flag and no variable names a configuration or a
-   * database; null for a command that does not mean the service, and in a folder that has either of its own.
+   * The configuration file of this machine's service, used if no flag and no variable names a configuration or a
+   * database. Null for a command that does not use the service, and in a folder with its own configuration or database.
    */
   readonly serviceFile?: string | null;
 }

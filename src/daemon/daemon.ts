@@ -73,9 +73,9 @@ export interface DrainLimit {
 export const DRAIN_MS = 18_000;
 
 /**
- * For so long a daemon that is one of several serves on after it has said that it is not ready: a load balancer that asks
- * once a second, and believes the second answer, sends it nothing more by then. Without that a connection that was made
- * just before would be closed without an answer, and only the client knows whether its request may be sent again.
+ * How long a daemon of a cluster serves after /readyz has changed to 503: a load balancer that checks once a second and
+ * reacts to the second failure sends no more requests by then. Without that a connection that was made just before
+ * would be closed without an answer, and only the client knows whether its request may be sent again.
  */
 const LEAVE_MS = 3000;
 

@@ -235,8 +235,8 @@ export function isTooFine(request: IncomingMessage): boolean {
 
 /**
  * Takes as much of a body in small chunks as a turn of the event loop has room for. The rest of a longer body is not
- * passed on, and its reader has to check {@link isTooFine}. Cuts off a client whose body comes in many chunks while
- * nobody reads it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
+ * passed on, and its reader has to check {@link isTooFine}. Disconnects a client whose body comes in many chunks before
+ * it is read: Node keeps 64 KiB of a body, which are 65,536 buffers if each chunk is one byte.
  */
 export function boundFineChunks(request: IncomingMessage): void {
   if (request.headers["transfer-encoding"] === undefined) return;

@@ -65,11 +65,11 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly nodeId: () => string;
   /** The progress of the task's run, as it was reported to this node; null when nothing was. */
   readonly progressOf: (id: string) => TaskProgress | null;
-  /** Returns a function with the progress of these running tasks, on any node. */
+  /** Returns a function with the progress of the given running tasks, on any node. */
   readonly findProgress: (ids: readonly string[]) => Promise<(id: string) => TaskProgress | null>;
   /** Reports accepted tasks. */
   readonly posted: Observer["post"];
-  /** Notifies the engine of queued tasks of these types. */
+  /** Notifies the engine of queued tasks of the given types. */
   readonly wake: (types: ReadonlySet<string>) => void;
   /** Notifies the engine of due attempts in these lanes. */
   readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;

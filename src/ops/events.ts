@@ -216,7 +216,7 @@ export class ReceiverWatch implements Observer {
   /** By host, the most recently tried host last: its attempts since its last success. */
   readonly #streaks = new Map<string, Streak>();
   readonly #givenUp = new Map<string, number>();
-  /** When the first of these deliveries was given up, by the monotonic clock. */
+  /** When the first of the deliveries was given up, by the monotonic clock. */
   #givenUpAt = 0;
 
   constructor(clock: Clock) {

@@ -90,7 +90,7 @@ interface Place {
   readonly isGuess: boolean;
 }
 
-/** The address at which this machine's daemon of a database serves, or the reason why there is none. */
+/** The address at which this machine's daemon of a database serves, or the reason why it does not serve. */
 function findDaemon(config: Config): Place | string {
   const { database } = config;
   let holder;

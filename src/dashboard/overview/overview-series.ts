@@ -167,7 +167,7 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
   };
 }
 
-// Of a step that is not over, only the elapsed part counts; its first seconds would show any rate.
+// For the current step only the elapsed part counts, because its first seconds would show any rate.
 function minutesOf(
   { at, is_whole: isWhole }: SeriesBucket,
   series: Series,

@@ -83,7 +83,8 @@ export function headersFor(options: AnyOptions = {}): Headers {
 }
 
 // A header takes neither control characters nor characters beyond Latin-1, and loses white space at its ends. A login
-// has none of these. A value that has them came from the URL, and its escaped form is not an account's name either.
+// contains no such character. A value that has them came from the URL, and its escaped form is not an account's name
+// either.
 function accountHeader(login: string): string {
   return /^[!-~]+$/.test(login) ? login : encodeURIComponent(login);
 }

@@ -161,7 +161,7 @@ export function PageEnd({ page: { rows, next, examinedUntil } }: { readonly page
 
 interface NothingFoundProps {
   readonly q: string;
-  /** There are older tasks that nobody has looked at. */
+  /** Older tasks exist that the search has not examined. */
   readonly hasMore: boolean;
   readonly isFirst: boolean;
 }

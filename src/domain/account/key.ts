@@ -20,8 +20,8 @@ export interface MintedKey {
 }
 
 /**
- * Mints an API key: the prefix, 34 random base62 characters (202 bits), and 6 characters for the CRC-32 of those 34, so
- * that a scanner or a client can tell a typo from a revoked key (http-api.md).
+ * Creates an API key: the prefix, 34 random base62 characters (202 bits), and 6 characters for the CRC-32 of the 34.
+ * The checksum distinguishes a typo from a revoked key (http-api.md).
  */
 export function newKey(): MintedKey {
   return mint(KEY_PREFIX);

@@ -72,8 +72,7 @@ export const CLAIM_WAIT_SECONDS_MAX = 30;
 
 /**
  * Decides what an action does to a lease. A store reads the newest lease of the task in the step that writes the
- * decision, and gives `undefined` when there is none by that id, or when it is another worker's: another worker's lease
- * and a lease that never existed get the same answer.
+ * decision, and gives `undefined` if the id is unknown or belongs to another worker: both get the same response.
  */
 
 export interface LeaseFacts {

@@ -40,7 +40,7 @@ const FILTERS = {
   id: filter("id", TASK_ID),
   login: filter("account", LOGIN),
   states: someOf("state", SEARCHED_STATES),
-  /** One of its webhooks is in one of these states; with a host, the webhook to that host. */
+  /** A webhook of the task is in a given state; with a host, the webhook to that host. */
   deliveries: someOf("delivery", SEARCHED_DELIVERIES),
   // A refused task keeps what was posted as its type.
   type: filter(

@@ -265,10 +265,10 @@ export interface NodeView {
 export const ALONE: NodeView = { self: "", members: [""] };
 
 /**
- * How many of `max` attempts to a host this node may have under way. Where all nodes see the same members the shares
- * add up to `max`: everybody has an equal part, and the rest goes one by one to those nodes that rank highest for this
- * host (rendezvous hashing), so that of hosts with a limit of 1 each node has about as many. A share of 0 leaves the
- * host to the others.
+ * How many of `max` attempts to a host this node may have under way. If all nodes see the same members, the shares add
+ * up to `max`. Each node gets an equal part. The rest goes, one by one, to the nodes that rank highest for this host
+ * (rendezvous hashing), so that each node gets about as many hosts with a limit of 1. A share of 0 leaves the host to
+ * the others.
  */
 export function shareOfHost(max: number, host: string, { self, members }: NodeView): number {
   const rest = max % members.length;

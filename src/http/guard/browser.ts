@@ -63,8 +63,8 @@ function refuse(detail: string | null): void {
 
 /**
  * Refuses with 40301 what a foreign page can talk a browser into, where no key is needed. Programs send neither Origin
- * nor Fetch Metadata. In a network of containers they come by a name without a dot; to this machine alone nobody does,
- * and somebody in its network may give such a name to a page of theirs.
+ * nor Fetch Metadata. In a network of containers, clients use a name without a dot. On a daemon that only this machine
+ * reaches, no client does, and an attacker in its network could give such a name to a page.
  */
 export function guardDeveloper(request: Received, policy: BrowserPolicy): void {
   const [host = ""] = headerValues(request, "host");

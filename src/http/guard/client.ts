@@ -60,10 +60,10 @@ export function toProxyPolicy({
 }
 
 /**
- * Finds out who sent a request. Where the peer is a trusted proxy, X-Forwarded-For names the client: the right-most
- * address that is no trusted proxy, because a proxy appends the address it talks to, and the client may have made up
- * everything to the left. X-Forwarded-Proto says whether the client used HTTPS; its last value is the nearest
- * proxy's. A proxy that sends none is believed to do HTTPS only. From any other peer both headers mean nothing.
+ * Finds out who sent a request. If the peer is a trusted proxy, X-Forwarded-For names the client: its right-most
+ * address that is not a trusted proxy. A proxy appends the address of its peer, and the client can forge everything to
+ * the left. X-Forwarded-Proto says whether the client used HTTPS; its last value is the nearest proxy's. A proxy that
+ * sends none is believed to do HTTPS only. From any other peer both headers mean nothing.
  */
 export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): ClientFacts {
   const text = request.socket.remoteAddress ?? "";

@@ -322,9 +322,8 @@ interface Recent<Value> {
 }
 
 /**
- * Values that are computed anew when they are too old, and shared by everybody who asks meanwhile, so that many
- * requests for one cost no more than a single request. A failure is shared by those who wait for it and then
- * forgotten.
+ * Values that are computed again when they are too old. Concurrent requests share a computation, so many requests cost
+ * no more than a single request. A failure is shared by those who wait for it and then forgotten.
  */
 export class RecentValues<Key, Value> {
   readonly #options: RecentValuesOptions<Key>;
