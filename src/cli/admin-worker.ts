@@ -90,7 +90,7 @@ const listNodes = defineAdminCommand({
   description: "List the daemons that share a database, newest first",
   example: "postbackd admin node list",
   notes:
-    "The list includes daemons that ended within the last day. What a node reports can be a few seconds old.",
+    "The list includes daemons that ended within the last day. The facts of a node can be a few seconds old.",
   args: {},
   async run(_given, { store, config }) {
     if (config.server === null) {

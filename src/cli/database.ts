@@ -14,9 +14,9 @@ const migrate = defineCommand({
   description: "Create the tables on a PostgreSQL server, or migrate them to this version",
   example: "postbackd database migrate --db postgres://postbackd@db.example.com/postbackd",
   notes:
-    "Run it once before the first daemon, and before the daemons of a newer version; those of the version\n" +
-    "before go on meanwhile. A file needs no such step: its daemon makes the tables at the start. Done twice, it\n" +
-    "changes nothing. The URL's password is better in a file that POSTBACKD_DB_FILE names.",
+    "Run it once before the first daemon, and before an upgrade; daemons of the previous version continue meanwhile.\n" +
+    "A second run changes nothing. A SQLite file does not need it: the daemon creates the tables. Put a URL with a\n" +
+    "password into a file, and name the file in POSTBACKD_DB_FILE.",
   args: { ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
     const config = loadOfflineConfig(given);

@@ -258,5 +258,5 @@ class ClosedEarly extends Error {
 }
 
 const refuseLookup: LookupFunction = (hostname, _options, callback) => {
-  callback(new Error(`${hostname} is no address`), "");
+  callback(new Error(`${hostname} is not an address`), "");
 };

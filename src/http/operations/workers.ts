@@ -108,7 +108,7 @@ export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
     description:
       "Extends each lease to its full time from now on, at most until the type's timeout. Send one every third " +
       "of a lease. `lost` and `cancelled` mean: stop this task, its result no longer counts. Progress is given at the " +
-      "top for all of the leases, or beside one for it alone; what is no progress there is passed over, and " +
+      "top level for all leases, or next to a lease for that lease; an invalid progress is ignored, and " +
       "`detail` says so.",
     codes: [50700],
     examples: {
