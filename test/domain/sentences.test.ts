@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
@@ -22,6 +23,11 @@ import {
   COMMAND_LINE_READER,
   explainAttempt,
 } from "../../src/domain/webhook/delivery-explanation.ts";
+import {
+  checkSignature,
+  signStandardWebhook,
+  signWebhook,
+} from "../../src/domain/webhook/signature.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { assertSentences } from "../helpers/sentences.ts";
 import { ATTEMPTS, HOOK, T0 } from "./attempt-cases.ts";
@@ -116,6 +122,94 @@ function refusalSentence([rule, [url]]: (typeof REFUSALS)[number]): Sentence {
   return [`${rule}: ${url.toWellFormed()}`, verdict.reason];
 }
 
+const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;
+const BARE = SECRET.slice("whsec_".length);
+const BODY = '{"status_code":20000,"tasks":[{"result":1.10}]}';
+const SIGNATURE = signWebhook(BODY, SECRET);
+const HEX = SIGNATURE.slice("sha256=".length);
+
+function hmacOfBody(key: string | Uint8Array): string {
+  return `sha256=${createHmac("sha256", key).update(BODY).digest("hex")}`;
+}
+
+/** Faulty signatures of the body, and faulty secrets. */
+const SIGNATURES: Readonly<Record<string, { signature?: string; secret?: string; body?: string }>> =
+  {
+    "no prefix": { signature: HEX },
+    "an upper-case prefix": { signature: `SHA256=${HEX}` },
+    "another algorithm": { signature: `sha1=${HEX}` },
+    "upper-case hex": { signature: `sha256=${HEX.toUpperCase()}` },
+    Base64: { signature: `sha256=${Buffer.from(HEX, "hex").toString("base64")}` },
+    "Base64 for URLs, no prefix": { signature: Buffer.from(HEX, "hex").toString("base64url") },
+    "white space": { signature: `${SIGNATURE}\n` },
+    "the header's name": { signature: `X-Signature: ${SIGNATURE}` },
+    "the prefix alone": { signature: "sha256=" },
+    "too few digits": { signature: SIGNATURE.slice(0, -1) },
+    "too many digits": { signature: `${SIGNATURE}0` },
+    "text that is not hex": { signature: "sha256=signature" },
+    "the other header": {
+      signature: signStandardWebhook({ id: "msg", timestamp: 1, body: BODY }, [SECRET]),
+    },
+    "a secret without its prefix": { secret: BARE },
+    "a secret with a line break": { secret: `${SECRET}\n` },
+    "signed without the prefix of the secret": { signature: hmacOfBody(BARE) },
+    "signed by the bytes of the secret": { signature: hmacOfBody(Buffer.from(BARE, "base64")) },
+    "an API key as the secret": { secret: `pbd_live_${"a".repeat(40)}` },
+    "another text as the secret": { secret: "hunter2" },
+    "three faults": { signature: HEX, secret: BARE, body: `${BODY}\n` },
+  };
+
+/** Signed bodies, and the bodies that came. */
+const BODIES = [
+  [BODY, `${BODY}\n`],
+  [BODY, `${BODY}\r\n`],
+  [`${BODY}\n`, BODY],
+  ["{\n}\n", "{\r\n}\r\n"],
+  ["{\r\n}\r\n", "{\n}\n"],
+  [BODY, `\ufeff${BODY}`],
+  // JSON formatted by an editor or a framework.
+  ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }'],
+  // A receiver that signs the body after parsing it.
+  ['{"result":1.1}', '{"result":1.10}'],
+  ['{\n  "a": 1\n}', '{"a":1}'],
+  // Python's json.dumps: by default, with ensure_ascii=False, with compact separators.
+  [String.raw`{"a": 1.0, "b": ["x, y:", "\u00fc\u007f"]}`, '{"a":1.0,"b":["x, y:","ü\u007f"]}'],
+  ['{"a": "ü"}', '{"a":"ü"}'],
+  [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}'],
+] as const;
+
+/** Signed URLs, and the URLs that came. */
+const URLS = [
+  ["https://example.com/a%20b", "https://example.com/a b"],
+  ["https://example.com/?x", "HTTPS://Example.COM?x#top"],
+  ["https://example.com/", "https://example.com:443/"],
+  ["http://example.com/x", "https://example.com/x"],
+  ["https://example.com/x", "http://example.com/x"],
+  ["https://example.com/x", "http://example.com:80/x"],
+  ["https://example.com/x%20y", "http://example.com:443/x y"],
+  ["/x?y=1", "https://example.com/x?y=1"],
+] as const;
+
+function signatureSentences(): readonly Sentence[] {
+  const sentenceOf = (cause: string, given: Parameters<typeof checkSignature>[0]): Sentence => {
+    const verdict = checkSignature(given);
+    assert.ok(verdict.kind === "invalid", cause);
+    return [`verify, ${cause}`, verdict.reasons.join(" ")];
+  };
+  const bodyOf = (text: string) => ({ kind: "body", bytes: Buffer.from(text) }) as const;
+  const faults = Object.entries(SIGNATURES).map(([cause, { body = BODY, ...given }]) =>
+    sentenceOf(cause, { signature: SIGNATURE, secret: SECRET, message: bodyOf(body), ...given }),
+  );
+  const changes = [
+    ...BODIES.map(([signed, came]) => [signed, came, bodyOf(came)] as const),
+    ...URLS.map(([signed, url]) => [signed, url, { kind: "url", url }] as const),
+  ].map(([signed, came, message]) => {
+    const cause = `${JSON.stringify(signed)} signed, ${JSON.stringify(came)} received`;
+    return sentenceOf(cause, { signature: signWebhook(signed, SECRET), secret: SECRET, message });
+  });
+  return [...faults, ...changes];
+}
+
 test("each fault and explanation has its sentence", (t) => {
   const explanations = Object.entries(ATTEMPTS).flatMap(([cause, attempt]) => {
     const [operators, accounts] = (["operator", "account"] as const).map((role) => {
@@ -129,7 +223,7 @@ test("each fault and explanation has its sentence", (t) => {
   const sentences = [
     ...[...allowEntrySentences(), ...SERVER_URLS.map(serverUrlSentence)],
     ...[...RULES.map(ruleSentence), ...SEARCHES.map(searchSentence)],
-    ...[...REFUSALS.map(refusalSentence), ...explanations],
+    ...[...REFUSALS.map(refusalSentence), ...explanations, ...signatureSentences()],
   ];
   assertSentences(
     t,

@@ -216,7 +216,7 @@ test("without a stored reading the service clock starts at the wall clock", () =
   assert.deepEqual(resumption, { steadyAt: LATER.wallAt, stepMs: 0, isElapsedKnown: true });
 });
 
-test("within one boot the uptime is the elapsed time, and the rest of the wall clock is a step", () => {
+test("within one boot the uptime is the elapsed time, and a difference of a second is a step", () => {
   for (const stepMs of [0, DAY, -DAY, 5 * YEAR, -5 * YEAR, -WALL]) {
     const now = { ...LATER, wallAt: LATER.wallAt + stepMs };
 
@@ -224,9 +224,6 @@ test("within one boot the uptime is the elapsed time, and the rest of the wall c
 
     assert.deepEqual(resumption, { steadyAt: 5000 + MINUTE, stepMs, isElapsedKnown: true });
   }
-});
-
-test("a difference under a second is not a step", () => {
   for (const byMs of [-999, -10, 10, 999]) {
     const now = { ...LATER, wallAt: LATER.wallAt + byMs };
     assert.equal(decideResumption(LAST, now).stepMs, 0, String(byMs));
@@ -258,15 +255,9 @@ test("after a reboot the service clock continues, and only a wall clock that wen
       assert.deepEqual(resumption, { steadyAt: 5000, stepMs, isElapsedKnown: false }, what);
     }
   }
-});
-
-test("two unknown boots are different boots", () => {
-  const { isElapsedKnown } = decideResumption(
-    { ...LAST, bootId: null },
-    { ...LATER, bootId: null },
-  );
-
-  assert.equal(isElapsedKnown, false);
+  // Two unknown boots are different boots.
+  const unknown = decideResumption({ ...LAST, bootId: null }, { ...LATER, bootId: null });
+  assert.equal(unknown.isElapsedKnown, false);
 });
 
 const MARCH = Date.parse("2030-03-31T09:00:00.000Z");
@@ -283,21 +274,12 @@ test("a task is kept for the retention after its end, by the service clock", () 
   assert.equal(end.eraseAt, 5 + 30 * DAY);
 });
 
-test("an unknown id older than the retention is expired", () => {
-  assert.equal(isExpiredId(idOf(MARCH - 30 * DAY - 1), FACTS), true);
-  assert.equal(isExpiredId(idOf(MARCH - 300 * DAY), FACTS), true);
-  assert.equal(isExpiredId(idOf(0), FACTS), true);
-});
-
-test("a newer unknown id is not expired, also from the future", () => {
-  for (const time of [MARCH - 30 * DAY, MARCH - 1, MARCH, MARCH + DAY]) {
-    assert.equal(isExpiredId(idOf(time), FACTS), false);
-  }
-});
-
-test("text that is not an id is not expired", () => {
+test("an unknown id is expired if it is older than the retention", () => {
   const old = idOf(MARCH - 300 * DAY);
-  for (const text of ["", "x", old.toUpperCase(), old.replaceAll("-", ""), `${old}\n`]) {
-    assert.equal(isExpiredId(text, FACTS), false, text);
+  for (const id of [idOf(MARCH - 30 * DAY - 1), old, idOf(0)]) {
+    assert.equal(isExpiredId(id, FACTS), true, id);
   }
+  const newer = [MARCH - 30 * DAY, MARCH - 1, MARCH, MARCH + DAY].map(idOf);
+  const others = ["", "x", old.toUpperCase(), old.replaceAll("-", ""), `${old}\n`];
+  for (const text of [...newer, ...others]) assert.equal(isExpiredId(text, FACTS), false, text);
 });

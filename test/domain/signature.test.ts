@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash, createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
@@ -152,7 +152,6 @@ test("thousands of secrets sign in turn without being confused", () => {
 const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;
 const BODY = '{"status_code":20000,"tasks":[{"result":1.10}]}';
 const SIGNATURE = signWebhook(BODY, SECRET);
-const HEX = SIGNATURE.slice("sha256=".length);
 
 function bodyOf(text: string | Uint8Array): ReceivedMessage {
   return { kind: "body", bytes: Buffer.from(text) };
@@ -170,12 +169,6 @@ function reasonsFor({ signature = SIGNATURE, secret = SECRET, message }: Given):
   if (verdict.kind === "valid") return [];
   assert.ok(verdict.reasons.length > 0, "an invalid signature without a reason");
   return verdict.reasons;
-}
-
-function reasonFor(given: Given): string {
-  const reasons = reasonsFor(given);
-  assert.equal(reasons.length, 1, reasons.join("\n"));
-  return reasons[0] ?? "";
 }
 
 test("a signature is valid, and with one wrong digit it is not", () => {
@@ -203,113 +196,13 @@ test("any text is accepted as signature, secret and message without an exception
   );
 });
 
-const FORMS: readonly [name: string, signature: string, reason: RegExp][] = [
-  ["no prefix", HEX, /lacks sha256=/],
-  ["an upper-case prefix", `SHA256=${HEX}`, /in another case/],
-  ["another algorithm", `sha1=${HEX}`, /another algorithm/],
-  ["upper-case hex", `sha256=${HEX.toUpperCase()}`, /upper-case hex/],
-  ["Base64", `sha256=${Buffer.from(HEX, "hex").toString("base64")}`, /is Base64/],
-  ["Base64 for URLs, no prefix", Buffer.from(HEX, "hex").toString("base64url"), /is Base64/],
-  ["white space", `${SIGNATURE}\n`, /white space around it/],
-  ["the header's name", `X-Signature: ${SIGNATURE}`, /header's name/],
-  ["the prefix alone", "sha256=", /lacks sha256=|not hex|0 hex digits/],
-  ["too few digits", SIGNATURE.slice(0, -1), /63 hex digits instead of 64: it is cut off/],
-  ["too many digits", `${SIGNATURE}0`, /65 hex digits instead of 64: it is longer/],
-  ["no hex", "sha256=signature", /is not hex/],
-  [
-    "the other header",
-    signStandardWebhook({ id: "msg", timestamp: 1, body: BODY }, [SECRET]),
-    /webhook-signature \(Standard Webhooks\).*X-Signature/,
-  ],
-];
-
-test("a faulty form of the signature is named", () => {
-  for (const [name, signature, reason] of FORMS) {
-    assert.match(reasonFor({ signature }), reason, name);
-  }
-});
-
-test("a faulty form of the secret is named", () => {
-  const bare = SECRET.slice("whsec_".length);
-  const signedBy = (key: string | Uint8Array): string =>
-    `sha256=${createHmac("sha256", key).update(BODY).digest("hex")}`;
-
-  assert.match(reasonFor({ secret: bare }), /^The secret lacks whsec_/);
-  assert.match(reasonFor({ secret: `${SECRET}\n` }), /^The secret has white space/);
-  assert.match(reasonFor({ signature: signedBy(bare) }), /made without the whsec_/);
-  const decoded = signedBy(Buffer.from(bare, "base64"));
-  assert.match(reasonFor({ signature: decoded }), /bytes that the secret's Base64 stands for/);
-  const apiKey = `pbd_live_${"a".repeat(40)}`;
-  assert.match(reasonsFor({ secret: apiKey })[0] ?? "", /is an API key/);
-  assert.match(reasonsFor({ secret: "hunter2" })[0] ?? "", /does not begin with whsec_/);
-});
-
-test("a known change of the body is named", () => {
-  const lines = '{\n  "a": 1\n}\n';
-  const crlf = lines.replaceAll("\n", "\r\n");
-  const cases: readonly [signed: string, received: string, reason: RegExp][] = [
-    [BODY, `${BODY}\n`, /line break at its end that was not signed/],
-    [BODY, `${BODY}\r\n`, /line break at its end that was not signed/],
-    [`${BODY}\n`, BODY, /lacks a line break/],
-    [lines, crlf, /CRLF line breaks where LF was signed/],
-    [crlf, lines, /LF line breaks where CRLF was signed/],
-    [BODY, `\ufeff${BODY}`, /byte order mark/],
-    // JSON formatted by an editor or a framework.
-    ['{"a":1.10,"b":[]}', '{ "a": 1.10,\n"b": [ ] }', /parsed/],
-    // A receiver that signs the body after parsing it.
-    ['{"result":1.1}', '{"result":1.10}', /parsed/],
-    ['{\n  "a": 1\n}', '{"a":1}', /parsed/],
-    // Python's json.dumps: by default, with ensure_ascii=False, with compact separators.
-    [
-      String.raw`{"a": 1.0, "b": ["x, y:", "\u00fc\u007f"]}`,
-      '{"a":1.0,"b":["x, y:","ü\u007f"]}',
-      /parsed/,
-    ],
-    ['{"a": "ü"}', '{"a":"ü"}', /parsed/],
-    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed/],
-  ];
-
-  for (const [signed, received, reason] of cases) {
-    const signature = signWebhook(signed, SECRET);
-    assert.match(reasonFor({ signature, message: bodyOf(received) }), reason, received);
-  }
-});
-
 test("bytes that are not UTF-8 are compared unchanged", () => {
   const bytes = Uint8Array.of(0xff, 0x00, 0xe9);
   const signature = signWebhook(bytes, SECRET);
 
   assert.deepEqual(reasonsFor({ signature, message: bodyOf(bytes) }), []);
   const longer = bodyOf(Uint8Array.of(...bytes, 0x0a));
-  assert.match(reasonFor({ signature, message: longer }), /line break at its end/);
-});
-
-test("the signed form of a URL is named", () => {
-  const cases: readonly [signed: string, given: string, reason: RegExp][] = [
-    ["https://example.com/a%20b", "https://example.com/a b", /not in normal form/],
-    ["https://example.com/?x", "HTTPS://Example.COM?x#top", /not in normal form/],
-    ["https://example.com/", "https://example.com:443/", /without its default port/],
-    ["http://example.com/x", "https://example.com/x", /with http:\/\/: a proxy/],
-    ["https://example.com/x", "http://example.com/x", /with https:\/\/: a proxy/],
-    ["https://example.com/x", "http://example.com:80/x", /with https:\/\//],
-    ["https://example.com/x%20y", "http://example.com:443/x y", /with https:\/\//],
-    ["/x?y=1", "https://example.com/x?y=1", /path and query only/],
-  ];
-
-  for (const [signed, url, reason] of cases) {
-    const signature = signWebhook(signed, SECRET);
-    assert.match(reasonFor({ signature, message: { kind: "url", url } }), reason, url);
-  }
-});
-
-test("several faults are all named, the form of the signature first", () => {
-  const given = { signature: HEX, secret: SECRET.slice(6), message: bodyOf(`${BODY}\n`) };
-  const reasons = reasonsFor(given);
-
-  assert.deepEqual(
-    reasons.map((reason) => /whsec_|sha256=|line break/.exec(reason)?.[0]),
-    ["sha256=", "whsec_", "line break"],
-  );
+  assert.match(reasonsFor({ signature, message: longer }).join(), /^[^,]*line break at its end/);
 });
 
 test("an unexplained mismatch is named without the secret and the message", () => {

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { everyStep } from "../../src/domain/error.ts";
 import {
-  isTaskError,
   STATUS_TABLE,
   StatusError,
+  isTaskError,
   statusMessage,
   type StatusCode,
 } from "../../src/domain/status.ts";
@@ -91,4 +92,34 @@ test("a StatusError has a message, an HTTP status, details and headers", () => {
   assert.equal(full.httpStatus, 429);
   assert.deepEqual([full.details, full.headers], [details, { "retry-after": "5" }]);
   assert(full instanceof Error && full.name === "StatusError");
+});
+
+test("each step runs in order, also after a step that throws or rejects", async () => {
+  const done: string[] = [];
+  const error = new Error("boom");
+
+  const all = everyStep([
+    () => void done.push("a"),
+    () => {
+      done.push("b");
+      throw error;
+    },
+    () => void done.push("c"),
+    async () => void done.push("d"),
+    () => void done.push("e"),
+  ]);
+  // Up to the first asynchronous step.
+  assert.deepEqual(done, ["a", "b", "c", "d"]);
+
+  await assert.rejects(all, error);
+  assert.deepEqual(done, ["a", "b", "c", "d", "e"]);
+});
+
+test("several errors are thrown together", async () => {
+  const [first, second] = [new Error("first"), new Error("second")];
+
+  await assert.rejects(
+    everyStep([() => Promise.reject(first), () => {}, () => Promise.reject(second)]),
+    { name: "AggregateError", errors: [first, second] },
+  );
 });

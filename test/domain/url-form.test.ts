@@ -9,8 +9,7 @@ import {
   judgeWebhookUrl,
   urlSteps,
 } from "../../src/domain/webhook/webhook-url.ts";
-import { hostileUrl } from "./hostile-urls.ts";
-import { POLICY } from "./webhook-url-cases.ts";
+import { POLICY, hostileUrl } from "./webhook-url-cases.ts";
 
 const ID = "0199d0a0-7c1e-7000-8000-00000000000a";
 

@@ -7,20 +7,23 @@ import fc from "fast-check";
 import { classifyAddress } from "../../src/domain/address/address.ts";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { encodedForm } from "../../src/domain/webhook/url-form.ts";
-import { judgeAddresses, judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
-import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-url.ts";
+import {
+  judgeAddresses,
+  judgeWebhookUrl,
+  type UrlPolicy,
+  type WebhookTarget,
+} from "../../src/domain/webhook/webhook-url.ts";
 import { cpuMsOf } from "../helpers/cpu-time.ts";
-import { hostileUrl } from "./hostile-urls.ts";
 import {
   addressOf,
   ipv4Spellings,
   ipv4Wrappings,
   ipv6Spellings,
-  isatapHosts,
   isPublicByReference,
+  isatapHosts,
   registryRanges,
 } from "./special-addresses.ts";
-import { NORMAL_FORMS, POLICY, REFUSALS } from "./webhook-url-cases.ts";
+import { NORMAL_FORMS, POLICY, REFUSALS, hostileUrl } from "./webhook-url-cases.ts";
 
 describe("judgeWebhookUrl", () => {
   test("normalises an allowed URL", () => {

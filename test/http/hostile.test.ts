@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 
-import { hostileUrl } from "../domain/hostile-urls.ts";
+import { hostileUrl } from "../domain/webhook-url-cases.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
