@@ -15,7 +15,7 @@ import {
 } from "../helpers/program.ts";
 import { ask } from "../http/answer.ts";
 import { LINK, pagePost } from "../http/session-requests.ts";
-import { runHere } from "./in-process.ts";
+import { documentOf, runHere } from "./in-process.ts";
 
 const URL_LINE = /^(https?:\/\/\S+)\/dashboard\/#link=(pbd_link_[A-Za-z0-9_-]{43})$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -49,15 +49,15 @@ test("link makes a link to the running daemon that signs the operator in once", 
 
 test("link --json has the time at which the link expires", async (t) => {
   const before = Date.now();
-  const { code, stdout } = await link(t, ["--json"]);
+  const { link: made, ...others } = await documentOf(t, ["admin", "link"]);
 
-  assert.equal(code, 0);
-  const document = JSON.parse(stdout) as { link: { url: string; expires_at: string } };
-  assert.deepEqual(Object.keys(document), ["link", "database_created"]);
-  assert.deepEqual(Object.keys(document.link), ["url", "expires_at"]);
-  partsOf(document.link.url);
-  assert.match(document.link.expires_at, TIME);
-  const leftMs = Date.parse(document.link.expires_at) - before;
+  assert.deepEqual(
+    [Object.keys(others), Object.keys(made)],
+    [["database_created"], ["url", "expires_at"]],
+  );
+  partsOf(made.url);
+  assert.match(made.expires_at, TIME);
+  const leftMs = Date.parse(made.expires_at) - before;
   assert.ok(leftMs >= 30 * 60_000 && leftMs < 31 * 60_000, String(leftMs));
 });
 
@@ -109,7 +109,7 @@ async function stopAtTerminal({ exit }: ReturnType<typeof startAtTerminal>, cwd:
 }
 
 test(
-  "the first start at a terminal shows a link there alone",
+  "the first start at a terminal shows a link and the URL of the API reference there alone",
   { skip: HAS_SCRIPT ? false : NO_SCRIPT },
   async (t) => {
     const cwd = temporaryFolder(t);
@@ -119,6 +119,7 @@ test(
     const shown = program.stderr.split(/\s+/).filter((word) => word.includes("#link="));
 
     assert.equal(shown.length, 1);
+    assert.ok(program.stderr.includes(`${ready.url}/docs\r\n`), program.stderr);
     const { base, token } = partsOf(shown[0] ?? "");
     assert.equal(base, ready.url);
     assert.equal((await ask(base, pagePost(LINK, { token }))).code, 20000);

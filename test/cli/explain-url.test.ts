@@ -10,7 +10,7 @@ import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsScript } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import type { Finished } from "../helpers/program.ts";
-import { runHere } from "./in-process.ts";
+import { columns, runHere } from "./in-process.ts";
 
 const ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
 const NO_HOSTS = "/no-such-hosts-file";
@@ -38,52 +38,57 @@ async function explain(t: TestContext, url: string, named: Named = {}): Promise<
   );
 }
 
-test("a name whose addresses are all public is allowed", async (t) => {
-  const answers = { A: addresses("8.8.8.8"), AAAA: addresses("2606:4700::1111") };
-  const explained = await explain(t, "https://Receiver.example#x", { answers });
+const PRIVATE = "private-use (RFC 1918)";
+const BOTH = { A: addresses("8.8.8.8", "10.0.0.7") };
+const HOOK = "https://receiver.example/";
 
-  assert.equal(explained.use, "webhook");
-  assert.equal(explained.normalForm, "https://receiver.example/");
-  assert.deepEqual(explained.outcome, { kind: "allowed", lifted: null });
-  assert.deepEqual(explained.addresses, [
-    { address: "8.8.8.8", isAllowed: true, rule: null },
-    { address: "2606:4700::1111", isAllowed: true, rule: null },
-  ]);
-});
+/** The outcome, and the verdict of each address: the rule that it falls under, and whether it is allowed. */
+const EXPLAINED: readonly (readonly [string, Named, object, readonly (readonly unknown[])[]])[] = [
+  [
+    "https://Receiver.example#x",
+    { answers: { A: addresses("8.8.8.8"), AAAA: addresses("2606:4700::1111") } },
+    { kind: "allowed", lifted: null },
+    [
+      ["8.8.8.8", true, null],
+      ["2606:4700::1111", true, null],
+    ],
+  ],
+  [
+    HOOK,
+    { answers: BOTH },
+    { kind: "refused" },
+    [
+      ["8.8.8.8", true, null],
+      ["10.0.0.7", false, PRIVATE],
+    ],
+  ],
+  [
+    HOOK,
+    { answers: BOTH, allow: ["10.0.0.7"] },
+    { kind: "allowed", lifted: PRIVATE },
+    [
+      ["8.8.8.8", true, null],
+      ["10.0.0.7", true, PRIVATE],
+    ],
+  ],
+  [
+    "http://10.1.2.3:81/",
+    { allow: ["10.1.0.0/16:81"] },
+    { kind: "allowed", lifted: PRIVATE },
+    [["10.1.2.3", true, PRIVATE]],
+  ],
+  [HOOK, {}, { kind: "unresolved", error: "no addresses" }, []],
+  ["https://other.example/", {}, { kind: "unresolved", error: "name not found" }, []],
+];
 
-test("a name with one private address is refused", async (t) => {
-  const answers = { A: addresses("8.8.8.8", "10.0.0.7") };
-  const explained = await explain(t, "https://receiver.example/", { answers });
+test("a URL is explained with each address, and the rule that the allow list lifts", async (t) => {
+  for (const [url, named, outcome, judged] of EXPLAINED) {
+    const explained = await explain(t, url, named);
 
-  assert.deepEqual(explained.addresses, [
-    { address: "8.8.8.8", isAllowed: true, rule: null },
-    { address: "10.0.0.7", isAllowed: false, rule: "private-use (RFC 1918)" },
-  ]);
-  assert.ok(explained.outcome.kind === "refused");
-  assert.match(
-    explained.outcome.reason,
-    /receiver\.example resolves to 10\.0\.0\.7.*webhooks\.allow/,
-  );
-});
-
-test("the result names the rule that the allow list lifts", async (t) => {
-  const answers = { A: addresses("8.8.8.8", "10.0.0.7") };
-  const byAddress = await explain(t, "http://receiver.example/", { answers, allow: ["10.0.0.7"] });
-  const byName = await explain(t, "http://10.1.2.3:81/", { allow: ["10.1.0.0/16:81"] });
-
-  const lifted = { kind: "allowed", lifted: "private-use (RFC 1918)" };
-  assert.deepEqual(byAddress.outcome, lifted);
-  assert.deepEqual(byAddress.addresses.at(1)?.isAllowed, true);
-  assert.deepEqual(byName.outcome, lifted);
-});
-
-test("the result has the error of a name that cannot be resolved", async (t) => {
-  const none = await explain(t, "https://receiver.example/");
-  const unknown = await explain(t, "https://other.example/");
-
-  assert.deepEqual(none.outcome, { kind: "unresolved", error: "no addresses" });
-  assert.deepEqual(unknown.outcome, { kind: "unresolved", error: "name not found" });
-  assert.deepEqual(none.addresses, []);
+    assert.partialDeepStrictEqual(explained.outcome, outcome, url);
+    assert.deepEqual(columns(explained.addresses, "address", "isAllowed", "rule"), judged, url);
+    assert.equal(explained.use, "webhook");
+  }
 });
 
 test("the name lookup ends after webhooks.timeout", async (t) => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
@@ -9,7 +9,6 @@ import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { httpsClient, loopbackCertificate } from "../http/tls-client.ts";
-import { runHere } from "./in-process.ts";
 
 interface Settings {
   readonly level?: string;
@@ -157,15 +156,4 @@ test("SIGHUP keeps the certificate if the new files are faulty, and loads them o
   program.kill("SIGHUP");
   await program.says("certificate reloaded");
   assert.equal((await connect().get("/livez")).servedBy, "second");
-});
-
-test("start exits with 78 if key and certificate do not belong together", async (t) => {
-  const cwd = temporaryFolder(t);
-  writePair(cwd, { cert: FIRST.cert, key: SECOND.key });
-
-  const { code, stdout, stderr } = await runHere(t, TLS, { cwd });
-
-  assert.deepEqual([code, stdout], [78, ""]);
-  assert.match(stderr, /key\.pem.*cert\.pem/);
-  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
 });

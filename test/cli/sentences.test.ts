@@ -210,7 +210,7 @@ const DONE: readonly Line[] = [
   "admin access list",
   "admin access list --all",
   "admin access deny --all",
-  "admin worker list",
+  "POSTBACKD_TOKEN=x POSTBACKD_TOKEN_FILE=x POSTBACKD_TASK_ID=y admin worker list",
   "admin worker create w.1 --type ocr --type echo",
   "admin worker list",
   "admin worker revoke w.1",

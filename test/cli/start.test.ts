@@ -12,7 +12,6 @@ import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import type { Program } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
-import { areAtHand } from "../peers/peer-process.ts";
 import { runHere } from "./in-process.ts";
 
 const START = ["start", "--port", "0"];
@@ -28,17 +27,6 @@ function logOf({ stderr }: Program): readonly Readonly<Record<string, unknown>>[
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
 }
-
-test("start at a terminal shows the URL of the API reference", async (t) => {
-  if (!areAtHand(t, [{ program: "script", debianPackage: "bsdutils" }])) return;
-  const line = [...SOURCES, ...START].map((part) => `'${part}'`).join(" ");
-  const terminal = startProgram(t, ["-qefc", line, "/dev/null"], { command: ["script"] });
-  const { url, pid } = await terminal.ready;
-
-  process.kill(pid, "SIGTERM");
-  assert.equal((await terminal.exit).code, 0);
-  assert.ok(terminal.stdout.includes(`${url}/docs\r\n`), terminal.stdout);
-});
 
 test("start writes the ready line, keeps its files to the owner, and stops with 0 at SIGINT", async (t) => {
   const daemon = startProgram(t, [...START, "--ready-file", "ready.json"]);
@@ -97,18 +85,6 @@ test("a second signal stops the daemon and its commands immediately", async (t) 
   await commandEnd;
 });
 
-test("start serves the file of a daemon that was killed", async (t) => {
-  const first = startProgram(t, START);
-  const { cwd } = first;
-  await first.ready;
-  first.kill("SIGKILL");
-  await first.exit;
-
-  const second = startProgram(t, START, { cwd });
-
-  assert.equal((await second.ready).pid, second.pid);
-});
-
 test("start exits with 1 without a database if it cannot listen or write the ready file", async (t) => {
   const server = createServer().listen(0, "127.0.0.1");
   t.after(() => server.close());
@@ -150,18 +126,6 @@ test("start refuses a damaged database, and names the restore", async (t) => {
   assert.equal(code, 1);
   assert.match(stderr, /postbackd\.db .*damaged.*backup restore/);
   assert.deepEqual(readFileSync(file), bytes);
-});
-
-test("a flag takes precedence over a variable, and that over the file", async (t) => {
-  const cwd = temporaryFolder(t);
-  writeFileSync(join(cwd, "other.toml"), 'database = "file.db"\nport = 99\n');
-  const env = { POSTBACKD_CONFIG: "other.toml", POSTBACKD_PORT: "98" };
-
-  const daemon = startProgram(t, START, { cwd, env });
-
-  const { db, port } = await daemon.ready;
-  assert.equal(db, join(cwd, "file.db"));
-  assert.ok(port > 1024);
 });
 
 test("start warns of each setting that removes a protection", async (t) => {

@@ -7,8 +7,7 @@ import { test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { newKey, newWorkerToken } from "../../src/domain/account/key.ts";
-import { createTestAccount } from "../helpers/daemon.ts";
-import { runProgram, temporaryFolder } from "../helpers/program.ts";
+import { temporaryFolder } from "../helpers/program.ts";
 import { runHere } from "./in-process.ts";
 
 const TOKEN = newWorkerToken().key;
@@ -70,7 +69,7 @@ test("worker uses the token of the flag, then of the variable, then of the file"
   for (const [more, env, token] of cases) {
     const { url, asked } = await startRefusing(t);
     const args = ["worker", "--url", url, "--type", "x", ...more, "--", "true", "--help"];
-    const finished = await runProgram(t, args, { env });
+    const finished = await runHere(t, args, { env });
     const request = await asked;
 
     assert.equal(request.headers.authorization, `Bearer ${token}`);
@@ -78,15 +77,4 @@ test("worker uses the token of the flag, then of the variable, then of the file"
     assert.deepEqual([finished.code, finished.stdout], [1, ""]);
     assert.match(finished.stderr, /40100/);
   }
-});
-
-test("another command ignores the variables of a worker", async (t) => {
-  const env = { POSTBACKD_TOKEN: TOKEN, POSTBACKD_TOKEN_FILE: "x", POSTBACKD_TASK_ID: "y" };
-  const file = join(temporaryFolder(t), "test.db");
-  await createTestAccount(file);
-
-  const args = ["admin", "worker", "list", "--json", "--db", file];
-  const finished = await runHere(t, args, { env });
-
-  assert.deepEqual([finished.code, finished.stdout], [0, '{"workers":[]}\n']);
 });

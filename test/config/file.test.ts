@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 
-import { loadConfig, readFileText } from "../../src/config/config.ts";
+import { SETTING_LIST, loadConfig, readFileText, type Config } from "../../src/config/config.ts";
+import { EXAMPLES_TITLE, sampleFile, tomlText } from "../../src/config/shown-setting.ts";
 import { CWD, DEFAULT_FILE, loaded, problemOf } from "../helpers/config.ts";
 
 test("paths in the file are relative to its folder, and others to the working folder", () => {
@@ -75,4 +77,95 @@ test("a file is read as UTF-8, and a missing file is null", (t) => {
   assert.equal(readFileText(join(folder, "none.toml")), null);
   assert.throws(() => readFileText(join(folder, "bad.toml")), { name: "TypeError" });
   assert.throws(() => readFileText(folder), { code: "EISDIR" });
+});
+
+const SETTING_LINE = /^#(?=[a-z_]+ = )/gm;
+
+/** The sample, cut where the settings end. */
+function parts(): readonly [settings: string, examples: string] {
+  const sample = sampleFile();
+  const end = sample.indexOf(EXAMPLES_TITLE);
+  assert.ok(end > 0);
+  return [sample.slice(0, end), sample.slice(end)];
+}
+
+function valuesOf(config: Config): Omit<Config, "file" | "sources"> {
+  const { file: _file, sources: _sources, ...values } = config;
+  return values;
+}
+
+test("the sample changes no setting", () => {
+  const config = loaded({ toml: sampleFile() });
+
+  assert.deepEqual(valuesOf(config), valuesOf(loaded({})));
+  assert.ok([...config.sources.values()].every((source) => source === "default"));
+});
+
+test("the uncommented sample states the defaults", () => {
+  const [settings] = parts();
+  const config = loaded({ toml: settings.replaceAll(SETTING_LINE, "") });
+
+  assert.deepEqual(valuesOf(config), valuesOf(loaded({})));
+  for (const { key, inFile, default: standard } of SETTING_LIST) {
+    const isStated = inFile && standard !== null;
+    assert.equal(config.sources.get(key), isStated ? "file /srv/app/postbackd.toml" : "default");
+  }
+});
+
+test("the sample describes every setting with its flag and its variable", () => {
+  const [settings] = parts();
+
+  for (const { key, inFile, description, flag, env } of SETTING_LIST) {
+    const isThere = settings.includes(
+      `# ${description}. (${flag === null ? "" : `--${flag}, `}${env})`,
+    );
+    assert.equal(isThere, inFile, key);
+  }
+});
+
+test("the sample has examples of every kind of type and of a marketplace", () => {
+  const [settings, examples] = parts();
+  const config = loaded({ toml: settings + examples.replaceAll(/^#(?=[a-z_]+ = |\[)/gm, "") });
+
+  assert.deepEqual(
+    [...config.types.values()].map(({ kind }) => kind),
+    ["command", "http", "worker"],
+  );
+  assert.equal(config.marketplaces.length, 1);
+});
+
+test("the sample has no line over 120 columns", () => {
+  assert.doesNotMatch(sampleFile(), /.{121}/);
+});
+
+test("tomlText writes values that TOML reads back", () => {
+  const code = 'a"b\\c\u00e9 \u{1f600}';
+  const toml = `[[marketplaces]]\ncode = ${tomlText(code)}\nname = "x"\nlist = ${tomlText([[1, true], ["y"]])}`;
+
+  assert.deepEqual(loaded({ toml }).marketplaces, [
+    { code, name: "x", details: { list: [[1, true], ["y"]] } },
+  ]);
+});
+
+const FOLDER = fileURLToPath(new URL("../../examples", import.meta.url));
+const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".toml"));
+
+test("every example is a valid configuration", () => {
+  assert.ok(FILES.includes("marketplaces.toml"));
+  for (const file of FILES) {
+    const flags = { config: join(FOLDER, file) };
+    const verdict = loadConfig({ flags, env: {}, cwd: "/", readFile: readFileText });
+    assert.deepEqual(verdict.kind === "problems" ? verdict.problems : [], [], file);
+  }
+});
+
+test("examples/marketplaces.toml has 15 marketplaces with names and currencies", () => {
+  const flags = { config: join(FOLDER, "marketplaces.toml") };
+
+  const verdict = loadConfig({ flags, env: {}, cwd: "/", readFile: readFileText });
+
+  assert.ok(verdict.kind === "config");
+  assert.equal(verdict.config.marketplaces.length, 15);
+  const german = verdict.config.marketplaces.find(({ code }) => code === "amazon_de");
+  assert.deepEqual([german?.name, german?.details["currency"]], ["Amazon.de", "EUR"]);
 });

@@ -28,6 +28,46 @@ const FILES = [
   ...['log.level = "loud"', 'webhooks.timeout = "1.5s"', 'metrics.token = "5ecret"'],
 ];
 
+/** The rows of a type. */
+const TYPES = [
+  ...["", 'runner = "echo"\ncommand = ["ls"]', 'command = ["ls"]\nurl = "http://x"'],
+  ...['runner = "worker"\nurl = "http://x"', 'runner = "ecko"', "runner = 1"],
+  ...['url = "http://x"\nenv = {}', 'url = "http://x"\ncwd = "/"', 'url = "http://x"\nheader = {}'],
+  ...['url = "http://x"\nlease = "1m"', 'runner = "worker"\nheaders = {}'],
+  ...[
+    'command = ["ls"]\nheaders = {}',
+    'runner = "echo"\ncwd = "/"',
+    'command = ["ls"]\nlease = "1s"',
+  ],
+  ...["command = []", 'command = [""]', 'command = ["ls", 5]', 'command = ["ls", "a\\u0000"]'],
+  ...['command = "ls -l"', 'command = ["ls"]\nenv = { A = 1 }', 'command = ["ls"]\nenv = ["A=1"]'],
+  ...['command = ["ls"]\nenv = { "A=B" = "" }', 'runner = "echo"\nretries = -1'],
+  ...['runner = "echo"\nretries = 101', 'runner = "echo"\nconcurrency = 0'],
+  ...['runner = "echo"\ntimeout = 10', 'runner = "worker"\nlease = "999ms"'],
+].map((rows) => `[types.x]\n${rows}`);
+
+const HEADERS = [
+  ...[
+    '{ Host = "hunter2" }',
+    '{ "" = "hunter2" }',
+    '{ "a b" = "hunter2" }',
+    '{ "a:" = "hunter2" }',
+  ],
+  ...['{ "é" = "hunter2" }', '{ "a\\r\\nb" = "hunter2" }', '{ x-a = "hunter2\\r\\nx-b: 1" }'],
+  ...['{ x-a = "hunter2\\u0000" }', '{ x-a = "hunter2é" }', "{ x-a = 5 }", '{ x-a = ["hunter2"] }'],
+  ...['{ x-a = "hunter2", X-A = "b" }', '["x-a: hunter2"]', '"hunter2"'],
+].map((headers) => `[types.x]\nurl = "http://x"\nheaders = ${headers}`);
+
+const MARKETPLACES = [
+  ...['[[marketplaces]]\nname = "x"', '[[marketplaces]]\ncode = "x"'],
+  ...[
+    '[[marketplaces]]\ncode = 1\nname = "x"',
+    '[[marketplaces]]\ncode = "x"\nname = "x"\nrate = nan',
+  ],
+  ...['[marketplaces]\ncode = "x"', "marketplaces = [1]", "types = 1", "types.x = 1"],
+  `marketplaces = [${'{ code = "x", name = "x" },'.repeat(2)}]`,
+];
+
 const OTHERS: Readonly<Record<string, Setup>> = {
   "--allow-targets x": { flags: { "allow-targets": "x" } },
   "--prot 1": { flags: { prot: "1" } },
@@ -48,12 +88,16 @@ const OTHERS: Readonly<Record<string, Setup>> = {
 
 test("each problem of a configuration has its sentence", (t) => {
   const setups = new Map<string, Setup>([
-    ...FILES.map((toml): [string, Setup] => [toml.replaceAll("\n", "; "), { toml }]),
+    ...[...FILES, ...TYPES, ...HEADERS, ...MARKETPLACES].map((toml): [string, Setup] => [
+      toml.replaceAll("\n", "; "),
+      { toml },
+    ]),
     ...Object.entries(OTHERS),
   ]);
   const sentences = [...setups].map(([cause, setup]): [string, string] => {
     const problems = problemsOf(setup);
     assert.equal(problems.length, 1, `${cause}: ${problems.join("\n")}`);
+    assert.doesNotMatch(problems.join(), /hunter2/);
     return [cause, problems[0] ?? ""];
   });
   assertSentences(t, import.meta.dirname, sentences);

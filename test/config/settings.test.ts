@@ -256,20 +256,6 @@ test("a public URL consists of scheme, host and port", () => {
   }
 });
 
-test("a file that states every default changes nothing", () => {
-  const rows = SETTING_LIST.filter((setting) => setting.inFile && setting.default !== null);
-  const byDepth = rows.toSorted(
-    (a, b) => Number(a.key.includes(".")) - Number(b.key.includes(".")),
-  );
-  const toml = byDepth.map((row) => `${row.key} = ${JSON.stringify(row.default)}`).join("\n");
-
-  const stated = loaded({ toml });
-
-  const { file: _file, sources: _sources, ...values } = stated;
-  const { file: _noFile, sources: _defaults, ...defaults } = loaded({});
-  assert.deepEqual(values, defaults);
-});
-
 test("logs are text on a terminal and JSON elsewhere by default", () => {
   assert.equal(loaded({ isTerminal: true }).log.format, "text");
   assert.equal(loaded({ isTerminal: false }).log.format, "json");
@@ -328,11 +314,8 @@ test("a duration is a whole number with a unit", () => {
   const timeoutOf = (text: string): number =>
     loaded({ toml: `webhooks.timeout = "${text}"` }).webhooks.timeoutMs;
 
-  assert.equal(timeoutOf("500ms"), 500);
-  assert.equal(timeoutOf("10s"), 10_000);
-  assert.equal(timeoutOf("1m"), 60_000);
-  assert.equal(timeoutOf("2h"), 7_200_000);
-  assert.equal(timeoutOf("1d"), 86_400_000);
+  const texts = ["500ms", "10s", "1m", "2h", "1d"];
+  assert.deepEqual(texts.map(timeoutOf), [500, 10_000, 60_000, 7_200_000, 86_400_000]);
   for (const text of ["", "s", "0s", "-1s", "1.5s", "1 s", "1S", "1w", "366d", "9999999999999s"]) {
     assert.match(problemOf({ toml: `webhooks.timeout = "${text}"` }), /webhooks\.timeout/);
   }

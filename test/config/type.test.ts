@@ -45,43 +45,6 @@ test("a command without cwd runs in the folder of the file", () => {
   assert.equal(type?.retries, 0);
 });
 
-test("a type without a kind, with two kinds, or with keys of another is refused", () => {
-  const cases: readonly [string, RegExp][] = [
-    ["", /types\.x has no kind: give command = .*, url = .*, or runner = "worker" or "echo"/],
-    ['runner = "echo"\ncommand = ["ls"]', /more than one kind \(runner, command\)/],
-    ['command = ["ls"]\nurl = "http://x"', /more than one kind \(command, url\)/],
-    ['runner = "worker"\nurl = "http://x"', /more than one kind \(runner, url\)/],
-    ['runner = "ecko"', /types\.x\.runner must be "echo" or "worker", not "ecko"/],
-    ["runner = 1", /types\.x\.runner must be "echo" or "worker", not 1/],
-    ['url = "http://x"\nenv = {}', /types\.x\.env is for command types only, .* is http/],
-    ['url = "http://x"\ncwd = "/"', /types\.x\.cwd is for command types only, .* is http/],
-    ['url = "http://x"\nlease = "1m"', /types\.x\.lease is for worker types only, .* is http/],
-    ['runner = "worker"\nheaders = {}', /types\.x\.headers is for http types only, .* is worker/],
-    ['command = ["ls"]\nheaders = {}', /types\.x\.headers is for http types only/],
-    ['url = "http://x"\nheader = {}', /types\.x\.header is an unknown key; .* headers/],
-    ['runner = "echo"\ncwd = "/"', /types\.x\.cwd is for command types only, and this one is echo/],
-    ['command = ["ls"]\nlease = "1s"', /types\.x\.lease is for worker types only/],
-    ["command = []", /types\.x\.command must be a list of texts/],
-    ['command = [""]', /must be a list of texts/],
-    ['command = ["ls", 5]', /must be a list of texts/],
-    ['command = ["ls", "a\\u0000"]', /must be a list of texts/],
-    ['command = "ls -l"', /no shell reads it/],
-    ['command = ["ls"]\nenv = { A = 1 }', /types\.x\.env must give a text without NUL for A/],
-    ['command = ["ls"]\nenv = { "A=B" = "" }', /name that is empty, or contains =/],
-    ['command = ["ls"]\nenv = ["A=1"]', /must be a table of texts/],
-    ['runner = "echo"\nretries = -1', /from 0 to 100/],
-    ['runner = "echo"\nretries = 101', /from 0 to 100/],
-    ['runner = "echo"\nconcurrency = 0', /from 1 to/],
-    ['runner = "echo"\ntimeout = 10', /needs a unit/],
-  ];
-
-  for (const [rows, expected] of cases) {
-    assert.match(problemOf({ toml: `[types.x]\n${rows}` }), expected);
-  }
-  assert.match(problemOf({ toml: "types = 1" }), /types must be tables/);
-  assert.match(problemOf({ toml: "types.x = 1" }), /types\.x must be a table/);
-});
-
 test("no output shows the command or the environment of a type", () => {
   const rows = ['command = ["x", "hunter2", 1]', 'env = { A = "hunter2", B = ["hunter2"] }'];
   const problems = problemsOf({ toml: `[types.x]\n${rows.join("\n")}` });
@@ -144,36 +107,15 @@ test("user and password in a url are refused without quoting them", () => {
   }
 });
 
-test("headers of the runner, malformed headers and ambiguous ones are refused", () => {
+test("headers of the runner are refused", () => {
   const own = [
     ...["Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type"],
     ...["Expect", "Host", "Idempotency-Key", "Keep-Alive", "Proxy-Connection", "TE", "Trailer"],
     ...["Transfer-Encoding", "Upgrade", "hOsT"],
   ];
-  const cases: readonly [string, RegExp][] = [
-    ...own.map((name): [string, RegExp] => [
-      `{ ${name} = "hunter2" }`,
-      new RegExp(`headers must not set ${name.toLowerCase()}: the runner does`),
-    ]),
-    ['{ "" = "hunter2" }', /headers has a name that is not a valid header name/],
-    ['{ "a b" = "hunter2" }', /headers has a name that is not a valid header name/],
-    ['{ "a:" = "hunter2" }', /headers has a name that is not a valid header name/],
-    ['{ "é" = "hunter2" }', /headers has a name that is not a valid header name/],
-    ['{ "a\\r\\nb" = "hunter2" }', /headers has a name that is not a valid header name/],
-    ['{ x-a = "hunter2\\r\\nx-b: 1" }', /headers must give printable ASCII text for x-a/],
-    ['{ x-a = "hunter2\\u0000" }', /headers must give printable ASCII text for x-a/],
-    ['{ x-a = "hunter2é" }', /headers must give printable ASCII text for x-a/],
-    ["{ x-a = 5 }", /headers must give printable ASCII text for x-a/],
-    ['{ x-a = ["hunter2"] }', /headers must give printable ASCII text for x-a/],
-    ['{ x-a = "hunter2", X-A = "b" }', /headers names x-a twice: case is/],
-    ['["x-a: hunter2"]', /headers must be a table of texts/],
-    ['"hunter2"', /headers must be a table of texts/],
-  ];
-
-  for (const [headers, expected] of cases) {
-    const problem = problemOf({ toml: `[types.x]\nurl = "http://x"\nheaders = ${headers}` });
-    assert.match(problem, expected);
-    assert.doesNotMatch(problem, /hunter2/);
+  for (const name of own) {
+    const toml = `[types.x]\nurl = "http://x"\nheaders = { ${name} = "hunter2" }`;
+    assert.match(problemOf({ toml }), new RegExp(`must not set ${name.toLowerCase()}: `));
   }
 });
 
@@ -202,16 +144,9 @@ test("a worker type has a lease of 1 s to 1 h, by default 30 s", () => {
     leaseMs: 30_000,
   };
   assert.deepEqual(loaded({ toml }).types.get("x"), expected);
-  const cases: readonly [string, RegExp][] = [
-    ['"999ms"', /types\.x\.lease must be a time from 1s to 1h/],
-    ['"3601s"', /types\.x\.lease must be a time from 1s to 1h/],
-    ['"0s"', /types\.x\.lease must be/],
-    ['"-1s"', /types\.x\.lease must be/],
-    ["30", /types\.x\.lease .*needs a unit/],
-    ['"soon"', /types\.x\.lease must be/],
-  ];
-  for (const [lease, message] of cases) {
-    assert.match(problemOf({ toml: `[types.x]\nrunner = "worker"\nlease = ${lease}` }), message);
+  for (const lease of ['"999ms"', '"3601s"', '"0s"', '"-1s"', "30", '"soon"']) {
+    const toml = `[types.x]\nrunner = "worker"\nlease = ${lease}`;
+    assert.match(problemOf({ toml }), /types\.x\.lease /);
   }
 });
 
@@ -250,20 +185,6 @@ test("marketplaces keep their order and all their keys", () => {
     },
     { code: "de", name: "Deutschland", details: {} },
   ]);
-});
-
-test("a marketplace without code or name, twice the same, or beyond JSON is refused", () => {
-  const cases: readonly [string, RegExp][] = [
-    ['[[marketplaces]]\nname = "x"', /marketplaces\[0\] needs a code/],
-    ['[[marketplaces]]\ncode = "x"', /marketplaces\[0\] needs a name/],
-    ['[[marketplaces]]\ncode = 1\nname = "x"', /needs a code/],
-    ['[[marketplaces]]\ncode = "x"\nname = "x"\nrate = nan', /number that JSON cannot represent/],
-    ['[marketplaces]\ncode = "x"', /must be tables: \[\[marketplaces\]\]/],
-    ["marketplaces = [1]", /marketplaces\[0\] must be a table/],
-    [`marketplaces = [${'{ code = "x", name = "x" },'.repeat(2)}]`, /repeats the code "x"/],
-  ];
-
-  for (const [toml, expected] of cases) assert.match(problemOf({ toml }), expected);
 });
 
 test("a type reads secrets of variables and headers from files, and shows none of them", () => {
