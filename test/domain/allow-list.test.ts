@@ -109,7 +109,11 @@ test("an entry is allowed if another entry allows all its targets", () => {
     [["a.lan:80"], "a.lan", false],
     [[], "a.lan", false],
   ] as const) {
-    assert.equal(allowsEntry(allowList(...entries), entry), isAllowed, `${entries} ${entry}`);
+    assert.equal(
+      allowsEntry(allowList(...entries), entry),
+      isAllowed,
+      `${entries.join()} ${entry}`,
+    );
   }
 });
 
