@@ -4,24 +4,34 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { listen } from "./receiver.ts";
 
-/** Between clients and a PostgreSQL server, without TLS: makes of the way to it what a bad network would. */
+/** A message of PostgreSQL's protocol. */
+export interface ProxyMessage {
+  readonly from: "client" | "server";
+  /** The type byte; empty for the first message of a connection. */
+  readonly type: string;
+  /** The rest as text. */
+  readonly text: string;
+}
+
+/** `cut` closes the connection instead of the message, `pass and cut` after it. */
+export type Verdict = "pass" | "cut" | "pass and cut";
+
+/** A proxy before a PostgreSQL server, without TLS, that behaves as a bad network. */
 export class PostgresProxy {
   readonly port: number;
-  /** Milliseconds that everything takes longer, each way. */
+  /** Milliseconds by which every piece of data is late, in each direction. */
   delayMs = 0;
-  /** Messages that have passed, both ways. */
-  passed = 0;
-  /** Connections that were cut, by {@link cutAt} or {@link cutAll}. */
+  /** Connections that the proxy has cut. */
   cuts = 0;
   /** Pieces of data that were lost, by {@link lose}. */
   losses = 0;
+  /** Called for each message. */
+  judge: (message: ProxyMessage) => Verdict = () => "pass";
   readonly #server: Server;
+  readonly #serverPort: number;
   readonly #links = new Set<Link>();
-  #serverPort: number;
-  #held: PromiseWithResolvers<void> | null = null;
-  #cutAt = Infinity;
-  #wantsOpen: PromiseWithResolvers<void> | null = null;
-  #isRefusing = false;
+  #isHeld = false;
+  #isShut = false;
   #loss: Loss = NO_LOSS;
 
   private constructor(server: Server, ports: { readonly own: number; readonly server: number }) {
@@ -45,15 +55,14 @@ export class PostgresProxy {
     return own.href;
   }
 
-  /** New connections go to the server at that port, as after a failover behind one name. */
-  moveTo(serverPort: number): void {
-    this.#serverPort = serverPort;
+  /** Cuts every connection, and refuses new ones until {@link reopen}. */
+  shut(): void {
+    this.#isShut = true;
+    this.cutAll();
   }
 
-  /** Cuts every connection, and accepts none until `false`: this way is closed. */
-  refuse(isRefusing: boolean): void {
-    this.#isRefusing = isRefusing;
-    if (isRefusing) this.cutAll();
+  reopen(): void {
+    this.#isShut = false;
   }
 
   /** From now on some of what passes is lost, as {@link Loss} says. */
@@ -61,108 +70,66 @@ export class PostgresProxy {
     this.#loss = loss ?? NO_LOSS;
   }
 
-  /**
-   * Permanently stops one connection as soon as the server waits there for more of a transaction: between a statement
-   * and the COMMIT. Settles at that moment.
-   */
-  holdOpenTransaction(): Promise<void> {
-    this.#wantsOpen ??= Promise.withResolvers();
-    return this.#wantsOpen.promise;
-  }
-
   /** Nothing passes any more, and no connection ends: a half-open network. */
   hold(): void {
-    this.#held ??= Promise.withResolvers();
+    this.#isHeld = true;
   }
 
-  /** Stopped data passes, in order. */
+  /** Held data passes, in order. */
   release(): void {
-    this.#held?.resolve();
-    this.#held = null;
+    this.#isHeld = false;
+    for (const link of this.#links) link.flush();
   }
 
   /** Lets so many messages pass, of all connections and both ways, and cuts the connection of the last right after it. */
   cutAfter(messages: number): void {
-    this.#cutAt = this.passed + messages;
+    let left = messages;
+    this.judge = () => {
+      if (--left > 0) return "pass";
+      this.judge = () => "pass";
+      return "pass and cut";
+    };
   }
 
   cutAll(): void {
     for (const link of this.#links) this.#cut(link);
   }
 
-  get connections(): number {
-    return this.#links.size;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
-    this.release();
     for (const link of this.#links) link.end();
     await closed;
   }
 
   #take(client: Socket): void {
-    if (this.#isRefusing) {
+    if (this.#isShut) {
       client.destroy();
       return;
     }
     const server = connect({ host: "127.0.0.1", port: this.#serverPort, noDelay: true });
-    const link = new Link({ client, server });
+    const link: Link = new Link(client, server, {
+      judge: (message) => this.judge(message),
+      isHeld: () => this.#isHeld,
+      arrives: () => this.#arrives(link),
+      cut: () => this.#cut(link),
+      ended: () => this.#links.delete(link),
+    });
     this.#links.add(link);
-    void link.ended.then(() => this.#links.delete(link));
-    this.#pass(link, { from: client, to: server, messages: new PostgresMessages("to server") });
-    this.#pass(link, { from: server, to: client, messages: new PostgresMessages("to client") });
   }
 
-  #pass(link: Link, { from, to, messages }: Way): void {
-    let last: Promise<void> = Promise.resolve();
-    const after = (step: () => void): void => {
-      last = last.then(() => this.#wait(link)).then(step);
-    };
-    from.on("data", (chunk: Buffer) => after(() => this.#write(link, { chunk, to, messages })));
-    from.once("end", () => after(() => to.end()));
-  }
-
-  async #wait(link: Link): Promise<void> {
+  /**
+   * Settles when a piece of data arrives. TCP sends a lost piece again, each time after twice as long, and finally gives
+   * the connection up.
+   */
+  async #arrives(link: Link): Promise<void> {
     if (this.delayMs > 0) await sleep(this.delayMs);
-    await this.#resend(link);
-    while (this.#held !== null) await this.#held.promise;
-  }
-
-  /** TCP's reaction to a loss: it sends again, each time after twice as long, and finally gives the connection up. */
-  async #resend(link: Link): Promise<void> {
     const { rate, resendMs, triesMax } = this.#loss;
     for (let tries = 0; Math.random() < rate; tries++) {
       this.losses++;
-      if (tries === triesMax) {
-        this.#cut(link);
-        return;
-      }
+      if (tries === triesMax) return this.#cut(link);
       await sleep(resendMs * 2 ** tries);
     }
-  }
-
-  #write(
-    link: Link,
-    { chunk, to, messages }: Pick<Way, "to" | "messages"> & { readonly chunk: Buffer },
-  ): void {
-    if (link.isOver || link.isHeld) return;
-    for (const end of messages.ends(chunk)) {
-      if (this.#wantsOpen !== null && isOpenTransaction(chunk.subarray(0, end))) {
-        link.isHeld = true;
-        this.#wantsOpen.resolve();
-        this.#wantsOpen = null;
-        return;
-      }
-      if (++this.passed < this.#cutAt) continue;
-      this.#cutAt = Infinity;
-      // The other side gets what has passed, and works on it.
-      to.write(chunk.subarray(0, end), () => this.#cut(link));
-      link.isOver = true;
-      return;
-    }
-    to.write(chunk);
   }
 
   #cut(link: Link): void {
@@ -183,95 +150,109 @@ export interface Loss {
 
 const NO_LOSS: Loss = { rate: 0, resendMs: 0, triesMax: 0 };
 
-// ReadyForQuery, inside a transaction. One that came in two pieces is missed, and the next is found.
-const OPEN_TRANSACTION = Buffer.from("Z\0\0\0\u0005T", "latin1");
-// The answer to BEGIN alone: such a transaction holds nothing yet.
-const ONLY_BEGUN = Buffer.concat([Buffer.from("C\0\0\0\nBEGIN\0", "latin1"), OPEN_TRANSACTION]);
-
-function isOpenTransaction(passed: Buffer): boolean {
-  const endsWith = (end: Buffer): boolean => passed.subarray(-end.length).equals(end);
-  return endsWith(OPEN_TRANSACTION) && !endsWith(ONLY_BEGUN);
+interface LinkParts {
+  readonly judge: (message: ProxyMessage) => Verdict;
+  readonly isHeld: () => boolean;
+  readonly arrives: () => Promise<void>;
+  readonly cut: () => void;
+  readonly ended: () => void;
 }
 
-interface Way {
-  readonly from: Socket;
-  readonly to: Socket;
-  readonly messages: PostgresMessages;
-}
-
+/** A connection through the proxy. */
 class Link {
-  readonly ended: Promise<unknown>;
-  /** Nothing passes any more. */
-  isOver = false;
-  /** The same, and both sides stay connected. */
-  isHeld = false;
   readonly #sockets: readonly Socket[];
+  readonly #flows: readonly Flow[];
 
-  constructor({ client, server }: { readonly client: Socket; readonly server: Socket }) {
+  constructor(client: Socket, server: Socket, parts: LinkParts) {
     this.#sockets = [client, server];
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.ended = promise;
+    this.#flows = [
+      new Flow("client", { source: client, target: server, ...parts }),
+      new Flow("server", { source: server, target: client, ...parts }),
+    ];
     for (const socket of this.#sockets) {
       // Either side may break off whenever it likes.
       socket.on("error", () => {});
       socket.once("close", () => {
         this.end();
-        resolve();
+        parts.ended();
       });
     }
   }
 
   end(): void {
-    this.isOver = true;
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  flush(): void {
+    for (const flow of this.#flows) flow.flush();
   }
 }
 
-/** A kind that stands before the length, and the length, which counts itself. */
-const KIND_BYTES = 1;
+interface FlowParts extends LinkParts {
+  readonly source: Socket;
+  readonly target: Socket;
+}
+
 const LENGTH_BYTES = 4;
 
-/** Finds where messages of PostgreSQL's protocol end in the bytes of one way of a connection. */
-export class PostgresMessages {
-  /** Bytes of the message under way that are still to come; its head where that is not whole yet. */
-  #missing = 0;
-  #head = Buffer.alloc(0);
-  #kindBytes: number;
+/** One direction of a connection. */
+class Flow {
+  readonly #from: ProxyMessage["from"];
+  readonly #parts: FlowParts;
+  #waiting: Buffer = Buffer.alloc(0);
+  #hasEnded = false;
+  /** The first message of a client has no type. */
+  #typeBytes: 0 | 1;
 
-  /** The first message of a client, which names its user, has no kind. */
-  constructor(way: "to server" | "to client") {
-    this.#kindBytes = way === "to server" ? 0 : KIND_BYTES;
+  constructor(from: ProxyMessage["from"], parts: FlowParts) {
+    this.#from = from;
+    this.#parts = parts;
+    this.#typeBytes = from === "client" ? 0 : 1;
+    let last = Promise.resolve();
+    parts.source.on("data", (chunk: Buffer) => {
+      last = last.then(parts.arrives).then(() => {
+        this.#waiting = Buffer.concat([this.#waiting, chunk]);
+        this.flush();
+      });
+    });
+    parts.source.once("end", () => {
+      last = last.then(() => {
+        this.#hasEnded = true;
+        this.flush();
+      });
+    });
   }
 
-  /** The ends of messages in the next bytes, as numbers of bytes. */
-  ends(chunk: Buffer): readonly number[] {
-    const ends: number[] = [];
-    let at = 0;
-    while (at < chunk.length) {
-      if (this.#missing === 0) {
-        const read = this.#readHead(chunk.subarray(at));
-        at += read;
-        // A message may be its head alone.
-        if (this.#missing === 0 && this.#head.length === 0) ends.push(at);
+  /** Passes the whole messages that wait, unless they are held. */
+  flush(): void {
+    const { judge, isHeld, target, cut } = this.#parts;
+    while (!isHeld() && target.writable) {
+      const bytes = this.#next();
+      if (bytes === null) {
+        if (this.#hasEnded) target.end();
+        return;
+      }
+      const type = bytes.toString("latin1", 0, this.#typeBytes);
+      const text = bytes.toString("latin1", this.#typeBytes + LENGTH_BYTES);
+      this.#typeBytes = 1;
+      const verdict = judge({ from: this.#from, type, text });
+      if (verdict === "pass") {
+        target.write(bytes);
         continue;
       }
-      const taken = Math.min(this.#missing, chunk.length - at);
-      at += taken;
-      this.#missing -= taken;
-      if (this.#missing === 0) ends.push(at);
+      // Earlier messages still arrive, and the other side works on them.
+      target.end(verdict === "cut" ? "" : bytes, cut);
+      return;
     }
-    return ends;
   }
 
-  /** Reads the available part of a head, and returns its length. */
-  #readHead(bytes: Buffer): number {
-    const whole = this.#kindBytes + LENGTH_BYTES;
-    const read = Math.min(whole - this.#head.length, bytes.length);
-    this.#head = Buffer.concat([this.#head, bytes.subarray(0, read)]);
-    if (this.#head.length < whole) return read;
-    this.#missing = this.#head.readInt32BE(this.#kindBytes) - LENGTH_BYTES;
-    this.#head = Buffer.alloc(0);
-    this.#kindBytes = KIND_BYTES;
-    return read;
+  /** Takes the next whole message; null if it has not come yet. Its length counts itself. */
+  #next(): Buffer | null {
+    const waiting = this.#waiting;
+    if (waiting.length < this.#typeBytes + LENGTH_BYTES) return null;
+    const length = this.#typeBytes + waiting.readUInt32BE(this.#typeBytes);
+    if (waiting.length < length) return null;
+    this.#waiting = waiting.subarray(length);
+    return waiting.subarray(0, length);
   }
 }

@@ -235,6 +235,8 @@ export class PostgresServer {
     const args = ["-D", this.#data, "--no-sync", "--checkpoint=fast", "--write-recovery-conf"];
     return this.#spawn("pg_basebackup", [...args, ...from, ...slot], {
       PGPASSWORD: this.#password,
+      // Also of the standby's own connection: PostgresProxy reads no negotiation.
+      ...{ PGSSLMODE: "disable", PGGSSENCMODE: "disable" },
     });
   }
 

@@ -2,6 +2,7 @@ import type { TestContext } from "node:test";
 
 import pg from "pg";
 
+import { PostgresProxy } from "../../scripts/kit/postgres-proxy.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
 import {
@@ -67,6 +68,13 @@ export async function whenBlocking(session: pg.Client): Promise<void> {
     "SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))";
   const isWaited = async () => ((await session.query(waits)).rowCount ?? 0) > 0;
   await eventually("another session waits", isWaited, 30_000);
+}
+
+/** Starts a proxy before the server of a database, closed after the test. */
+export async function startProxy(t: TestContext, url: string): Promise<PostgresProxy> {
+  const proxy = await PostgresProxy.open(Number(new URL(url).port));
+  afterwards(t, () => proxy[Symbol.asyncDispose]());
+  return proxy;
 }
 
 /** Resolves when the condition is met. */

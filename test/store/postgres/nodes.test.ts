@@ -11,8 +11,8 @@ import {
   askDatabase,
   eventually,
   openQuickNode,
+  startProxy,
 } from "../../helpers/postgres-nodes.ts";
-import { PostgresProxy } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import { newPost, newTask, seedAccount } from "../../helpers/store.ts";
 
@@ -128,9 +128,9 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
   test("a node that is cut off loses its stripes and joins again under a new id", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
+    const proxy = await startProxy(t, url);
     const first = await openQuickNode(t, url);
-    const second = await openQuickNode(t, proxy.url);
+    const second = await openQuickNode(t, proxy.through(url));
     await eventually("members", () => seeEachOther(first, second));
     // No change is under way any more.
     await eventually("divided", () => pausedBy(second).length === 3);
@@ -160,9 +160,9 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
   test("a silent network ends the membership of a node before the other nodes end it", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
+    const proxy = await startProxy(t, url);
     const first = await openQuickNode(t, url);
-    const second = await openQuickNode(t, proxy.url);
+    const second = await openQuickNode(t, proxy.through(url));
     await eventually("members", () => seeEachOther(first, second));
 
     proxy.hold();

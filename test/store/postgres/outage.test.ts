@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import type { ProxyMessage } from "../../../scripts/kit/postgres-proxy.ts";
 import type { PostgresServer } from "../../../scripts/kit/postgres-server.ts";
 import type { Logger } from "../../../src/domain/log.ts";
 import { type Store, StoreError } from "../../../src/store/store.ts";
@@ -10,9 +11,9 @@ import {
   eventually,
   openNode,
   openQuickNode,
+  startProxy,
   openSession,
 } from "../../helpers/postgres-nodes.ts";
-import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
 import {
   newDatabaseUrl,
   reasonToSkipPostgres,
@@ -63,8 +64,8 @@ async function countRows(url: string): Promise<{ tasks: number; open: number; en
 describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, () => {
   test("writes of clients are refused during an outage, and writes of the node settle after it", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
-    const store = await openQuickNode(t, proxy.url);
+    const proxy = await startProxy(t, url);
+    const store = await openQuickNode(t, proxy.through(url));
     const accountId = await seedAccount(store);
     const [early, late] = [newTask(), newTask()];
     proxy.shut();
@@ -95,8 +96,8 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
 
   test("the outcome of a write without a reply to its commit is unknown, and it is whole", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
-    const store = await openQuickNode(t, proxy.url);
+    const proxy = await startProxy(t, url);
+    const store = await openQuickNode(t, proxy.through(url));
     const accountId = await seedAccount(store);
     const tasks = [newTask(), newTask()];
     // The commit arrives, its reply does not.
@@ -118,8 +119,8 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
 
   test("a committed batch is found committed after its stripes were taken", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
-    const store = await openQuickNode(t, proxy.url);
+    const proxy = await startProxy(t, url);
+    const store = await openQuickNode(t, proxy.through(url));
     const accountId = await seedAccount(store);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const other = await openSession(t, url);
@@ -153,9 +154,9 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
 
   test("a store is closed within seconds, and may be closed again", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
+    const proxy = await startProxy(t, url);
     for (const how of ["shut", "hold"] as const) {
-      const store = await openQuickNode(t, proxy.url);
+      const store = await openQuickNode(t, proxy.through(url));
       proxy[how]();
       const write = failureOf(store.keepClockReading(newReading()));
 
@@ -232,8 +233,8 @@ const CUTS = Number(process.env["POSTBACKD_TEST_CUTS"] ?? 120);
 describe("a connection that is cut", { skip: reasonToSkipPostgres() }, () => {
   test("a cut at any message of a batch keeps each task once, run once and counted once", async (t) => {
     const url = await newDatabaseUrl(t);
-    const proxy = await PostgresProxy.start(t, url);
-    const store = await openQuickNode(t, proxy.url, { beatMs: 2000 });
+    const proxy = await startProxy(t, url);
+    const store = await openQuickNode(t, proxy.through(url), { beatMs: 2000 });
     const accountId = await seedAccount(store);
     const claimed: number[] = [];
     let posted = 0;
