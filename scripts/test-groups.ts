@@ -35,7 +35,7 @@ const QUICK = ["parser", "scripts", "store"];
 // A file of another level has cases that need PostgreSQL, a terminal or another optional program: without it they are
 // skipped, so the file also belongs to the full level.
 const HAS_OPTIONAL_CASES =
-  /helpers\/(postgres(-\w+)?|cluster|daemon-cluster|fake-time|libfaketime|terminal)\.ts"/;
+  /helpers\/(postgres(-\w+)?|cluster|daemon-cluster|fake-time|terminal)\.ts"/;
 
 const CLUSTER_TEST = /\bclusterTest\(/;
 

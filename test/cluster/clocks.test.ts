@@ -3,8 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { Program } from "../../scripts/kit/daemon.ts";
 import { afterwards } from "../helpers/afterwards.ts";
-import { reasonToSkipFakeTime } from "../helpers/fake-time.ts";
-import { clockAhead, forgetFakeTime } from "../helpers/libfaketime.ts";
+import { clockAhead, forgetFakeTime, reasonToSkipFakeTime } from "../helpers/fake-time.ts";
 import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { claim, outcomesOf } from "../http/worker-requests.ts";
