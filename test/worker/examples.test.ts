@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 
 import { newWorkerToken } from "../../src/domain/account/key.ts";
-import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { openPlace } from "../flow/place.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
-import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startProgram } from "../helpers/program.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
 import { type Language, pathOf, reasonToSkip } from "../receivers/receiver-process.ts";
@@ -31,7 +30,7 @@ const TYPESCRIPT: Language = {
 };
 
 const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "guides", "workers.md");
-const TOML = '[types.sleep]\nrunner = "worker"\nlease = "5s"\n';
+const TOML = '[types.sleep]\nrunner = "worker"\nlease = "3s"\n';
 
 function startExample(
   t: TestContext,
@@ -49,41 +48,38 @@ for (const language of [PYTHON, TYPESCRIPT]) {
   const options = { skip: reasonToSkip(language) };
 
   test(
-    `the worker in ${name} completes and fails tasks, and keeps a lease with heartbeats`,
+    `the worker in ${name} completes and fails tasks, keeps a lease with heartbeats, and ends if its token is wrong`,
     options,
     async (t) => {
       const daemon = await startTestDaemon(t, { toml: TOML });
       const token = await createTestWorker(daemon.file, ["sleep"]);
       startExample(t, language, { url: daemon.url, token });
+      const stranger = startExample(t, language, { url: daemon.url, token: newWorkerToken().key });
 
       const client = taskClient({ url: daemon.url, key: daemon.account.key });
-      const longId = await client.post({ input: { seconds: 6 } });
+      const longId = await client.post({ input: { seconds: 4 } });
       const wrongId = await client.post({ input: null });
       const [long, wrong] = [await client.ended(longId), await client.ended(wrongId)];
 
-      assert.deepEqual([long.state, long.result, long.runs], ["completed", { slept: 6 }, 1]);
+      assert.deepEqual([long.state, long.result, long.runs], ["completed", { slept: 4 }, 1]);
       assert.deepEqual([wrong.state, wrong.status_code], ["failed", 50010]);
       assert.ok((wrong.error?.message ?? "").length > 5);
+      assert.equal((await stranger.exit).code, 1);
+      assert.match(stranger.stderr, /40100/);
     },
   );
 
   test(`the worker in ${name} survives a kill of its daemon`, options, async (t) => {
-    const cwd = temporaryFolder(t);
-    writeFileSync(join(cwd, "postbackd.toml"), TOML);
-    const token = await createTestWorker(join(cwd, "postbackd.db"), ["sleep"]);
-    const account = await createTestAccount(join(cwd, "postbackd.db"));
-    const start = ["start", "--port", String(await findFreePort())];
-    const first = startProgram(t, start, { cwd });
-    const { url } = await first.ready;
-    const client = taskClient({ url, key: account.key });
+    const place = await openPlace(t, TOML);
+    const token = await createTestWorker(place.file, ["sleep"]);
+    const { client, kill, url, port } = await place.start(await findFreePort());
     const input = { seconds: 0.01 };
     const worker = startExample(t, language, { url, token });
     assert.equal((await client.ended(await client.post({ input }))).state, "completed");
 
-    first.kill("SIGKILL");
-    await first.exit;
+    await kill();
     await worker.says(name === "Python" ? "no answer" : "no usable answer");
-    await startProgram(t, start, { cwd }).ready;
+    await place.start(port);
 
     assert.equal((await client.ended(await client.post({ input }))).state, "completed");
   });
@@ -91,35 +87,20 @@ for (const language of [PYTHON, TYPESCRIPT]) {
   test(`the worker in ${name} stops a cancelled task`, options, async (t) => {
     const id = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
     const { key: token } = newWorkerToken();
-    const asked: string[] = [];
-    const again = Promise.withResolvers<void>();
-    const server = createServer((request, response) => {
-      const operation = request.url?.slice("/v1/worker/".length) ?? "";
-      const isFirst = !asked.includes(operation);
-      asked.push(operation);
+    const server = await startReceiver(t);
+    let claims = 0;
+    server.answer(({ url }) => {
       const lease = { lease_id: "a", lease_expires_at: new Date(Date.now() + 1000) };
       const task = { id, type: "sleep", input: { seconds: 3600 }, outcome: "cancelled", ...lease };
-      if (operation === "claim" && !isFirst) again.resolve();
-      response.end(JSON.stringify({ tasks: operation === "claim" && !isFirst ? [] : [task] }));
+      const tasks = url.endsWith("/claim") && claims++ > 0 ? [] : [task];
+      return { kind: "status", status: 200, body: JSON.stringify({ tasks }) };
     });
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    t.after(() => server.close());
-    const address = server.address();
-    assert.ok(typeof address === "object" && address !== null);
 
-    startExample(t, language, { url: `http://127.0.0.1:${address.port}`, token });
-    await again.promise;
+    startExample(t, language, { url: server.url("").replace(/\/$/, ""), token });
+    while (claims < 2) await server.next();
 
-    assert.equal(asked.filter((operation) => operation === "heartbeat").length, 1);
-  });
-
-  test(`the worker in ${name} ends when its token is wrong`, options, async (t) => {
-    const daemon = await startTestDaemon(t, { toml: TOML });
-    const worker = startExample(t, language, { url: daemon.url, token: newWorkerToken().key });
-
-    assert.equal((await worker.exit).code, 1);
-    assert.match(worker.stderr, /40100/);
+    const beats = server.requests.filter(({ url }) => url.endsWith("/heartbeat"));
+    assert.equal(beats.length, 1);
   });
 }
 

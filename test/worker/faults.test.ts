@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
-import type { TestContext } from "node:test";
 
 import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import { createServiceClient } from "../../src/deliver/service-client.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createLogger } from "../../src/log.ts";
 import { Link, waitMsAfter } from "../../src/worker/link.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 import {
   answer,
   type Answering,
@@ -22,23 +19,15 @@ import {
 } from "./worker-setup.ts";
 
 const DONE = { kind: "completed", resultText: "1" } as const;
-const REFUSED: ServiceAnswer = { kind: "unreachable", error: "connection refused" };
+const HEAD = "HTTP/1.1 200 OK\r\n\r\n";
 
-const PROXY_PAGE: ServiceAnswer = {
-  kind: "answered",
-  status: 401,
-  headers: { "content-type": "text/html" },
-  body: Buffer.from("<html><h1>401 Authorization Required</h1></html>"),
-};
+function answered(status: number, body: string, headers = {}): ServiceAnswer {
+  return { kind: "answered", status, headers, body: Buffer.from(body) };
+}
 
+const PROXY_PAGE = answered(401, "<html><h1>401 Authorization Required</h1></html>");
+const PROXY_413 = answered(413, "<html><h1>413 Request Entity Too Large</h1></html>");
 const TOO_LARGE = faultAnswer(413, { status_code: 41300, status_message: "Payload Too Large." });
-
-const PROXY_413: ServiceAnswer = {
-  kind: "answered",
-  status: 413,
-  headers: { "content-type": "text/html" },
-  body: Buffer.from("<html><h1>413 Request Entity Too Large</h1></html>"),
-};
 
 /** Responds with the first ones of the list, then as the other does. */
 function first(answers: readonly ServiceAnswer[], operation: string, then: Answering): Answering {
@@ -47,20 +36,20 @@ function first(answers: readonly ServiceAnswer[], operation: string, then: Answe
 }
 
 const BAD: readonly [name: string, ServiceAnswer][] = [
-  ["a refused connection", REFUSED],
+  ["a refused connection", { kind: "unreachable", error: "connection refused" }],
   ["invalid HTTP", { kind: "malformed", error: "response is not valid HTTP" }],
   ["an endless response", { kind: "too_long", status: 200 }],
   ["a 50000", faultAnswer(500, { status_code: 50000, status_message: "Internal Error." })],
   ["a 50300", faultAnswer(503, { status_code: 50300 }, { "retry-after": "1" })],
-  ["a 502 page", { kind: "answered", status: 502, headers: {}, body: Buffer.from("<html>") }],
+  ["a 502 page", answered(502, "<html>")],
   ["a 404 of a proxy", faultAnswer(404, "not found")],
   ["a 401 page", PROXY_PAGE],
   ["a 403 of a proxy in JSON", faultAnswer(403, { code: 40301, message: "Forbidden." })],
   ["a 401 with an unknown code", faultAnswer(401, { status_code: 401 })],
   ["a 403 with the code of another status", faultAnswer(403, { status_code: 50300 })],
   ["a redirect", faultAnswer(302)],
-  ["broken JSON", { kind: "answered", status: 200, headers: {}, body: Buffer.from("{") }],
-  ["an empty body", { kind: "answered", status: 200, headers: {}, body: Buffer.alloc(0) }],
+  ["broken JSON", answered(200, "{")],
+  ["an empty body", answered(200, "")],
   ["a list", answer([])],
   ["null", answer(null)],
   ["no tasks", answer({})],
@@ -150,7 +139,7 @@ for (const [status, status_code] of [
 
 for (const [name, given] of [
   ["a daemon", faultAnswer(429, { status_code: 42900 }, { "retry-after": "20" })],
-  ["a proxy", { ...PROXY_PAGE, headers: { "retry-after": "20" } }],
+  ["a proxy", answered(401, "<html>", { "retry-after": "20" })],
 ] as const) {
   test(`waits for the Retry-After of ${name}`, async (t) => {
     const worker = setUpWorker(t, { answering: first([given], "claim", giving(["a"])) });
@@ -338,43 +327,30 @@ test("halves max after a too long claim", async (t) => {
   );
 });
 
-/** Sends one request to a real server. */
-async function askReal(t: TestContext, server: Server | ReturnType<typeof createTcpServer>) {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
-  const client = createServiceClient({ socketsMax: 4 });
-  t.after(() => {
-    client.close();
-    server.close();
+for (const [name, reply] of [
+  [
+    "reads no more than 128 MiB of a response",
+    { kind: "flood", head: HEAD, bytes: "[".repeat(2 ** 20) },
+  ],
+  [
+    "treats a server of another protocol as unreachable",
+    { kind: "raw", bytes: "220 mail.example ESMTP\r\n", end: true },
+  ],
+] as const) {
+  test(name, async (t) => {
+    const server = await startReceiver(t, { reply });
+    const client = createServiceClient({ socketsMax: 4 });
+    t.after(() => client.close());
+    const log = createLogger({ level: "silent", format: "json" });
+    const url = new URL(server.url());
+    const link = new Link({ client, url, token: "secret", clock: systemClock, log });
+    const { signal } = new AbortController();
+    const read = (value: unknown) => value;
+
+    const asked = { operation: "claim", body: "{}", read, timeoutMs: 60_000, signal } as const;
+    const { kind } = await link.ask(asked);
+
+    assert.equal(kind, "passing");
+    await server.whenDisconnected();
   });
-  const log = createLogger({ level: "silent", format: "json" });
-  const url = new URL(`http://127.0.0.1:${address.port}`);
-  const link = new Link({ client, url, token: "secret", clock: systemClock, log });
-  const { signal } = new AbortController();
-  const read = (value: unknown) => value;
-  return link.ask({ operation: "claim", body: "{}", read, timeoutMs: 10_000, signal });
 }
-
-test("reads no more than 128 MiB of a response", async (t) => {
-  const chunk = Buffer.alloc(1024 * 1024, "[");
-  const server = createServer((_request, response) => {
-    const more = (): void => {
-      while (!response.destroyed && response.write(chunk));
-    };
-    response.on("drain", more);
-    more();
-  });
-
-  const reply = await askReal(t, server);
-
-  assert.equal(reply.kind, "passing");
-  server.closeAllConnections();
-});
-
-test("treats a server of another protocol as unreachable", async (t) => {
-  const server = createTcpServer((socket) => socket.end("220 mail.example ESMTP\r\n"));
-
-  assert.equal((await askReal(t, server)).kind, "passing");
-});

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { createWorker, TaskFailure, type WorkerSettings } from "../../src/worker.ts";
-import { afterwards, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import { afterwards, startTestDaemon } from "../helpers/daemon.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
 import { Series } from "./worker-setup.ts";
@@ -113,26 +111,6 @@ test("an unknown token ends the worker, and appears in no error and no log", asy
 
   await assert.rejects(running, /40100/);
   assert.ok(!logged.items.join("").includes(TOKEN));
-});
-
-test("a type that is not for workers ends the worker", async (t) => {
-  const { running } = await startPair(t, { types: { echo: () => 1 } });
-
-  await assert.rejects(running, /4030[01]|40501/);
-});
-
-test("a revoked token aborts the runs and ends the worker with its code", async (t) => {
-  const { run, runs } = openHandler();
-  const { daemon, client, running, logged, token } = await startPair(t, { types: { x: run } });
-  await client.post({ type: "x" });
-  const { signal } = await runs.nth(1);
-
-  const store = await openBeside(t, daemon);
-  assert.ok(await store.revokeWorker({ name: "press", revokedAt: Date.now() }));
-
-  await assert.rejects(running, /40101/);
-  assert.ok(signal.aborted);
-  assert.ok(!logged.items.join("").includes(token));
 });
 
 test("a result that is no JSON or too large fails its task, and is logged", async (t) => {
@@ -342,31 +320,17 @@ test("a handler's progress is shown during the run", async (t) => {
 });
 
 test("a task of an unexpected type is released", async (t) => {
-  const asked = new Series<{ readonly operation: string; readonly body: string }>();
   const lease = { lease_id: "a", lease_expires_at: new Date(Date.now() + 60_000), run: 1 };
-  const server = createServer((request, response) => {
-    const operation = request.url?.slice("/v1/worker/".length) ?? "";
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      asked.add({ operation, body: String(Buffer.concat(chunks)) });
-      const isFirst = asked.items.length === 1;
-      if (operation === "claim" && !isFirst) return;
-      const task = { id: "1", type: "toString", input: null, outcome: "ok", ...lease };
-      response.end(JSON.stringify({ tasks: [task] }));
-    });
+  const task = { id: "1", type: "toString", input: null, outcome: "ok", ...lease };
+  const body = JSON.stringify({ tasks: [task] });
+  const reply = { kind: "status", status: 200, body } as const;
+  const server = await startReceiver(t, {
+    reply: ({ url }, index) => (url.endsWith("/claim") && index > 0 ? { kind: "hang" } : reply),
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
 
-  startWorker(t, { ...GOOD, url: `http://127.0.0.1:${address.port}` });
+  startWorker(t, { ...GOOD, url: server.url() });
 
-  const { body } = await asked.nth(1, ({ operation }) => operation === "release");
-  assert.equal(body, '{"tasks":[{"id":"1","lease_id":"a"}]}');
+  let request = await server.next();
+  while (!request.url.endsWith("/release")) request = await server.next();
+  assert.equal(String(request.rawBody), '{"tasks":[{"id":"1","lease_id":"a"}]}');
 });
