@@ -164,7 +164,6 @@ const PURE = [
   "ops/nodes",
   "ops/service",
   "parser/parse-turns",
-  "power-cut/disk-image",
   "run/cancel",
   "run/engine",
   "run/lease-interleavings",
@@ -172,9 +171,8 @@ const PURE = [
   "run/nodes",
   "run/progress-board",
   "run/worker-desk",
-  "soak/duplicates",
   "soak/ending-judge",
-  "soak/lease-judge",
+  "soak/judges",
   "soak/ledger",
   "store/loop",
 ];
