@@ -28,7 +28,7 @@ const CUT = recorded(1, INTERRUPTED);
 const LATER = arrival(2, { receivedAt: 1400 });
 const LATER_RECORD = recorded(2, { startedAt: 1390, endedAt: 1410 });
 const EARLY = { ...INTERRUPTED, startedAt: 100, endedAt: 200 };
-const TAKEN_BACK = recorded(1, { ...EARLY, error: "taken back before it was sent" });
+const TAKEN_BACK = recorded(1, { ...EARLY, error: "withdrawn before it was sent" });
 const UNEXPLAINED = "duplicates are not explained";
 
 type Facts = readonly [arrivals: readonly Arrival[], attempts: readonly RecordedAttempt[]];
