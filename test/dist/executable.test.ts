@@ -81,16 +81,7 @@ test("a command called node is the one in PATH and not the executable", async (t
   assert.deepEqual([task.state, task.result], ["completed", "from PATH"]);
 });
 
-test("POSTBACKD_ADDON_FOLDER names the folder that SQLite's addon is unpacked into", async (t) => {
-  const place = emptyPlace(t);
-  const other = temporaryFolder(t);
-  const env = { POSTBACKD_ADDON_FOLDER: other };
-  assert.equal((await runBinary(t, CREATE, { ...place, env })).code, 0);
-
-  assert.deepEqual([addonsIn(other).length, addonsIn(place.cwd).length], [1, 0]);
-});
-
-test("the executable unpacks SQLite's addon once, and replaces a changed one or a FIFO", async (t) => {
+test("the executable unpacks SQLite's addon once, also elsewhere, and replaces a changed one or a FIFO", async (t) => {
   const place = emptyPlace(t);
   const list = async () => {
     const words = ["admin", "account", "list", "--db", "data.db"];
@@ -98,6 +89,11 @@ test("the executable unpacks SQLite's addon once, and replaces a changed one or 
   };
   assert.equal((await runBinary(t, CREATE, place)).code, 0);
   const [name = "", ...others] = addonsIn(place.cwd);
+  // Another folder of the addon.
+  const folder = temporaryFolder(t);
+  const elsewhere = { ...emptyPlace(t), env: { POSTBACKD_ADDON_FOLDER: folder } };
+  assert.equal((await runBinary(t, CREATE, elsewhere)).code, 0);
+  assert.deepEqual([addonsIn(folder), addonsIn(elsewhere.cwd)], [[name], []]);
   const addon = join(place.cwd, name);
   const [original, { ino }] = [readFileSync(addon), statSync(addon)];
 
