@@ -56,10 +56,14 @@ const check = defineCommand({
     const { file } = config;
     const document = { file, valid: isValid, problems, warnings: found.warnings, ...counts };
     const names = [...config.types.keys()].join(", ");
+    const counted = [
+      `${countText(counts.types, "task type")} (${names})`,
+      ...(counts.marketplaces === 0 ? [] : [countText(counts.marketplaces, "marketplace")]),
+      `${countText(counts.settings, "setting")} given`,
+    ];
     const lines = [
       file === null ? "No configuration file exists." : `Read ${file}.`,
-      `${countText(counts.types, "task type")} (${names}), ${countText(counts.marketplaces, "marketplace")}, ` +
-        `${countText(counts.settings, "setting")} given; the rest are defaults.`,
+      `${counted.join(", ")}; the rest are defaults.`,
       "The configuration is valid.",
       ...warnings,
     ];
