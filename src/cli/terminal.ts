@@ -87,7 +87,8 @@ export const YES_ARG = { yes: toggle("Do it without a question") };
 
 /**
  * Shows what is lost, and how much, and waits for a yes at the terminal. Does nothing with `--yes`, and without a
- * terminal: a script means what it runs. Throws a {@link CommandFailure} for any other answer.
+ * terminal: a script means what it runs. Throws a {@link CommandFailure} for a no or an empty
+ * line, and repeats the question after any other word.
  */
 export async function confirm(
   { yes }: { readonly yes: boolean },
@@ -98,8 +99,10 @@ export async function confirm(
   if (!isMeant) fail("cancelled; nothing changed");
 }
 
-function toYesOrNo(answer: string): boolean {
-  return answer === "y" || answer === "yes";
+/** Null for a word that answers another question, such as the next one. */
+function toYesOrNo(answer: string): boolean | null {
+  if (answer === "y" || answer === "yes") return true;
+  return answer === "" || answer === "n" || answer === "no" ? false : null;
 }
 
 // A line for each of a million steps would cost more than the work.

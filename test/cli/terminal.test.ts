@@ -232,6 +232,14 @@ test("backup shows its progress on a terminal, and restore asks twice", { skip }
   assert.equal(await refused.exit, 1);
   assert.equal(replaced(), false);
 
+  const early = restore();
+  await early.shows("[y/N]");
+  // Ctrl-D ends the repeated question.
+  early.type("pause\n\u0004");
+  assert.equal(await early.exit, 1);
+  assert.doesNotMatch(early.shown, /cancelled/);
+  assert.equal(replaced(), false);
+
   const meant = restore();
   await meant.shows("[y/N]");
   meant.type("yes\n");
