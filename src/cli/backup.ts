@@ -16,7 +16,7 @@ import type {
 import { flag, PATH, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, faultText, UsageError, fail } from "./failure.ts";
-import { type Answer, JSON_ARG, answer, countText, waitingText } from "./print.ts";
+import { type Answer, JSON_ARG, answer, countText, printError, waitingText } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
 import { actAsOwner, commandUser, isAllowed } from "./user.ts";
@@ -67,8 +67,8 @@ const check = defineCommand({
   description: "Check whether a backup is complete, without starting it",
   example: "postbackd backup check /var/lib/postbackd/copy.db",
   notes:
-    "Reads the entire backup, and compares it with FILE.json if that exists. Writes nothing. Exits with 1 if a daemon\n" +
-    "could not start with the backup.",
+    "Reads the entire backup, and compares it with FILE.json if that exists. Writes nothing. Exit code 1: the\n" +
+    "backup is not usable.",
   args: { file: word(PATH, "The backup"), ...JSON_ARG },
   async run(given) {
     const file = resolve(given.file);
@@ -125,6 +125,7 @@ const restore = defineCommand({
         tell,
         copy,
         async decide(sound) {
+          if (sound.document === null) printError(uncheckedText(copy));
           await confirmReplacement(given, { copy: sound, database: config.database });
           if (deliveries !== null) return deliveries;
           const question = `${waitingText(sound.openDeliveries)} in the backup. Pause or send them?`;
@@ -155,20 +156,28 @@ function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Va
   });
 }
 
+function uncheckedText(copy: string): string {
+  return (
+    `${copy}.json does not exist, so no checksum is compared: only SQLite's own checks ran, ` +
+    "and a changed byte inside a text stays unnoticed"
+  );
+}
+
 /** Without a database nothing is replaced, and no question is asked. */
 async function confirmReplacement(
-  given: Given<typeof YES_ARG>,
+  given: Given<typeof YES_ARG> & { readonly deliveries: RestoredDeliveries | null },
   { copy, database }: { readonly copy: SoundCopy; readonly database: string },
 ): Promise<void> {
   const old = statSync(database, { throwIfNoEntry: false });
   if (old === undefined) return;
   const { document } = copy;
   const since = document === null ? "since the backup" : `since ${timeText(document.createdAt)}`;
+  const next = given.deliveries === null ? " The next question is about the webhooks." : "";
   await confirm(
     given,
     () =>
       `this replaces ${database} (${old.size.toLocaleString("en")} bytes) with ${factsText(copy)}: ` +
-      `all changes ${since} remain only in the old file.`,
+      `all changes ${since} are only in the old file, which is kept under a new name.${next}`,
   );
 }
 
@@ -198,7 +207,7 @@ function restoredAnswer(database: string, restored: Restored): Answer {
   return answer(
     { database, deliveries, set_aside: setAside, ...factsDocument(facts) },
     `Restored ${database}: ${factsText(facts)}.`,
-    ...(setAside === null ? [] : [`The old database is ${setAside}.`]),
+    ...(setAside.length === 0 ? [] : [`Old files are kept as ${setAside.join(", ")}.`]),
     `${waitingText(facts.openDeliveries)}. ${next}`,
   );
 }

@@ -3,6 +3,7 @@ import {
   existsSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
@@ -54,6 +55,15 @@ async function assertRefused(t: TestContext, copy: string, reason: RegExp): Prom
   const { code, stdout } = await runHere(t, ["backup", "check", copy]);
   assert.equal(code, 1, stdout);
   assert.match(stdout, reason);
+}
+
+/** A restore whose standard output is a document. */
+async function restored(t: TestContext, { copy, database }: Place) {
+  const args = ["--db", database, "--deliveries", "resume", "--json"];
+  const { code, stdout, stderr } = await runHere(t, ["backup", "restore", copy, ...args]);
+  assert.equal(code, 0, stderr);
+  const { set_aside: setAside } = JSON.parse(stdout) as { set_aside: readonly string[] };
+  return { setAside, stderr };
 }
 
 test("a copy of a served database has its accounts, for its owner only", async (t) => {
@@ -117,7 +127,7 @@ test("a check of a copy, or of a file that cp made, writes nothing", async (t) =
   const copied = await runHere(t, ["backup", "check", byHand]);
 
   assert.deepEqual([checked.code, copied.code], [0, 0]);
-  assert.match(checked.stdout, /0 tasks.*\nMade .*\nSHA-256 [0-9a-f]{64}\n/);
+  assert.match(checked.stdout, /0 tasks.*\n.*\nSHA-256 [0-9a-f]{64}\n/);
   assert.match(copied.stdout, /cp\.db\.json/);
   assert.deepEqual(contents(place.folder), before);
 });
@@ -128,7 +138,7 @@ test("a check reports why a file is not a sound copy", async (t) => {
   const whole = readFileSync(place.copy);
   const broken = join(place.folder, "broken.db");
 
-  await assertRefused(t, broken, /broken\.db cannot be read/);
+  await assertRefused(t, broken, /broken\.db does not exist/);
   writeFileSync(broken, "no database");
   await assertRefused(t, broken, /broken\.db is not a database/);
   writeFileSync(broken, whole);
@@ -195,7 +205,9 @@ test("restore replaces no served database, and none by a damaged copy", async (t
   assert.deepEqual(await daemon.stop(), { code: 0, signal: null });
   truncateSync(place.copy, 8192);
   const before = readFileSync(place.database);
-  assert.equal((await runHere(t, args)).code, 1);
+  const damaged = await runHere(t, args);
+  assert.equal(damaged.code, 1);
+  assert.match(damaged.stderr, /another backup; .*not changed/);
   assert.deepEqual(readFileSync(place.database), before);
 });
 
@@ -225,6 +237,26 @@ for (const [what, sql] of [
     assert.equal(findings.find(({ check }) => check === "content")?.verdict, "failed");
   });
 }
+
+test("restore names the files that it keeps, and a backup without its document", async (t) => {
+  const place = await newPlace(t);
+  await makeCopy(t, place);
+
+  const first = await restored(t, place);
+  assert.deepEqual(first.setAside.map(existsSync), [true]);
+  assert.equal(first.stderr, "");
+  rmSync(place.database);
+  writeFileSync(`${place.database}-wal`, "");
+  rmSync(`${place.copy}.json`);
+  const second = await restored(t, place);
+  assert.deepEqual(second.setAside.map(existsSync), [true]);
+  assert.match(second.setAside.join(), /-wal$/);
+  assert.match(second.stderr, /copy\.db\.json/);
+  assert.deepEqual(
+    (await restored(t, { ...place, database: join(place.folder, "new.db") })).setAside,
+    [],
+  );
+});
 
 test("restore --deliveries pause pauses all webhooks", async (t) => {
   const place = await newPlace(t);

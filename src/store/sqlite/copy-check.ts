@@ -51,6 +51,9 @@ export class CopyError extends Error {
   override readonly name = "CopyError" as const;
 }
 
+/** The content is damaged or incomplete. */
+class DamagedCopyError extends CopyError {}
+
 /** A copy that is whole. */
 export interface SoundCopy extends CopyFacts {
   readonly sha256: string;
@@ -69,7 +72,7 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
       `${documentPath(file)} is not what 'postbackd backup create' wrote; without it the copy is checked by itself`,
     );
   }
-  const facts = checkContent(file, watch, "rows too");
+  const facts = checkForUse(file, watch);
   const sha256 = sha256Of(file, watch);
   if (document !== null && document.sha256 !== sha256) {
     throw new CopyError(
@@ -77,6 +80,15 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
     );
   }
   return { ...facts, sha256, document };
+}
+
+function checkForUse(file: string, watch: CopyWatch): CopyFacts {
+  try {
+    return checkContent(file, watch, "rows too");
+  } catch (error) {
+    if (!(error instanceof DamagedCopyError)) throw error;
+    throw new CopyError(`${error.message}; use another backup`, { cause: error });
+  }
 }
 
 /** `rows too` also looks for missing rows ({@link rowFault}), which takes as long again. */
@@ -115,7 +127,7 @@ function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
       const schemaVersion = requireKnownVersion(file, copy);
       requireSoundTables(file, copy, watch);
       const fault = schemaFault(copy);
-      if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+      if (fault !== null) throw new DamagedCopyError(`${file} is damaged (${fault})`);
       if (depth === "rows too") requireRows(file, copy, watch);
       return { bytes: statSync(file).size, schemaVersion, ...countFacts(copy) };
     } finally {
@@ -123,7 +135,7 @@ function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
     }
   } catch (error) {
     if (!isDamage(error)) throw error;
-    throw new CopyError(`${file} is damaged (${messageOf(error)})`, { cause: error });
+    throw new DamagedCopyError(`${file} is damaged (${messageOf(error)})`, { cause: error });
   }
 }
 
@@ -131,7 +143,9 @@ function readHeader(file: string): FileHeader {
   try {
     if (statSync(file).isFile()) return readFileHeader(file);
   } catch (error) {
-    throw new CopyError(`${file} cannot be read: ${messageOf(error)}`, { cause: error });
+    const fault =
+      codeOf(error) === "ENOENT" ? "does not exist" : `cannot be read: ${messageOf(error)}`;
+    throw new CopyError(`${file} ${fault}`, { cause: error });
   }
   throw new CopyError(`${file} is not a file`);
 }
@@ -140,10 +154,10 @@ function requireSoundHeader(file: string, header: FileHeader): void {
   if (!isDatabase(header)) throw new CopyError(`${file} is not a database`);
   if (!isOurs(header)) throw new CopyError(`${file} is a database of another program`);
   const fault = headerFault(header);
-  if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+  if (fault !== null) throw new DamagedCopyError(`${file} is damaged (${fault})`);
   const pages = pagesCounted(header);
   if (pages !== null && header.fileBytes < pages * pageSizeOf(header)) {
-    throw new CopyError(
+    throw new DamagedCopyError(
       `${file} is cut short: it has ${header.fileBytes} of ${pages * pageSizeOf(header)} bytes`,
     );
   }
@@ -181,7 +195,7 @@ function requireSoundTables(file: string, copy: Connection, { check, tell }: Cop
   const tables = reads.listTables();
   for (const [i, table] of tables.entries()) {
     const fault = reads.checkTable(table);
-    if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+    if (fault !== null) throw new DamagedCopyError(`${file} is damaged (${fault})`);
     check();
     tell({ part: "tables checked", done: i + 1, of: tables.length });
   }
@@ -189,7 +203,7 @@ function requireSoundTables(file: string, copy: Connection, { check, tell }: Cop
 
 function requireRows(file: string, copy: Connection, watch: CopyWatch): void {
   const fault = rowFault(copy, watch);
-  if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+  if (fault !== null) throw new DamagedCopyError(`${file} is damaged (${fault})`);
 }
 
 /** Checks that find missing rows. To SQLite itself a table without some of its rows is sound. */

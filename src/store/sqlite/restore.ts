@@ -38,8 +38,8 @@ export interface Restoration {
 export interface Restored {
   readonly facts: CopyFacts;
   readonly deliveries: RestoredDeliveries;
-  /** The new path of the old file; null if no file existed. */
-  readonly setAside: string | null;
+  /** The new paths of the old file, its -wal and its -shm, as far as these existed. */
+  readonly setAside: readonly string[];
 }
 
 const PAUSE_REASON = "restored from a backup";
@@ -57,7 +57,7 @@ export async function restoreCopy(restoration: Restoration): Promise<Restored> {
   refuseOpenElsewhere(database);
   const lock = InstanceLock.acquire(database);
   try {
-    const sound = checkCopy(copy, watchOf(restoration));
+    const sound = checkFor(restoration);
     const deliveries = await decide(sound);
     const place = placeOf(database);
     const part = restorePart(place);
@@ -69,6 +69,16 @@ export async function restoreCopy(restoration: Restoration): Promise<Restored> {
     return { facts: sound, deliveries, setAside };
   } finally {
     lock.release();
+  }
+}
+
+/** The error of a refused backup states that nothing was changed. */
+function checkFor(restoration: Restoration): SoundCopy {
+  try {
+    return checkCopy(restoration.copy, watchOf(restoration));
+  } catch (error) {
+    if (!(error instanceof CopyError)) throw error;
+    throw new CopyError(`${error.message}; the database was not changed`, { cause: error });
   }
 }
 
@@ -129,12 +139,12 @@ function pauseDeliveries(part: string, { now, user }: Restoration): void {
 }
 
 /** Renames the old file and what belongs to it. The file goes first: without it, no start takes its -wal for empty. */
-function putAside(place: string, now: number): string | null {
+function putAside(place: string, now: number): readonly string[] {
   const aside = freeName(`${place}.replaced-${stampOf(now)}`);
   const found = ["", "-wal", "-shm", "-journal"].filter((suffix) => existsSync(place + suffix));
   for (const suffix of found) renameSync(place + suffix, aside + suffix);
   if (found.length > 0) syncToDisk(dirname(place));
-  return found.length > 0 ? aside : null;
+  return found.map((suffix) => aside + suffix);
 }
 
 function freeName(wanted: string): string {
