@@ -88,7 +88,7 @@ test("the rate of slow work is by the minute, and work of unknown size shows no 
   assert.equal(progressText({ ...tables, of: null }, 3000), "tables checked: 3, 1/s");
 });
 
-/** Tells progress to a terminal or to something else, and answers what it was written. */
+/** Reports progress to a terminal or to another output. Returns the written text. */
 async function writtenTo(terminal: { isTTY?: boolean }, steps: readonly WorkProgress[]) {
   const written: string[] = [];
   const write = (text: string): void => void written.push(text);
