@@ -195,7 +195,7 @@ test("continues after a kill of the daemon: each attempt once, in the order of i
   await local.waitFor(1);
   daemon.kill("SIGKILL");
   await daemon.exit;
-  await listen.says("no usable answer");
+  await listen.says(`${url} (`);
   receiver.answerNext({ kind: "status", status: 500 });
   await start().ready;
   await local.waitFor(3);

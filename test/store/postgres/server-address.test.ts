@@ -260,7 +260,11 @@ test("sslmode decides which certificates are accepted, for a name and an address
     [`localhost:${name}`, "sslmode=verify-full", /not signed by a trusted authority/],
     [`127.0.0.1:${name}`, "sslmode=require", /^connected$/],
     [`127.0.0.1:${name}`, `sslmode=require&sslrootcert=${ca}`, /^connected$/],
-    [`localhost:${name}`, `sslmode=require&sslrootcert=${otherCa}`, /not signed by a trusted authority/],
+    [
+      `localhost:${name}`,
+      `sslmode=require&sslrootcert=${otherCa}`,
+      /not signed by a trusted authority/,
+    ],
   ];
 
   for (const [place, parameters, expected] of cases) {
