@@ -64,11 +64,12 @@ const STEPS = {
   async postAgain({ store, accounts, ids }, pick) {
     const accountId = chosen(accounts, pick);
     const [task, twin] = [newTask(), newTask()];
+    // Before the posts: a response may be stored although its post was rejected.
+    ids.push({ accountId, id: task.id });
     const key = idempotencyKeyOf(task);
     const idempotency = { key, bodyHash: "hash", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const posts = [task, twin].map((each) => newPost(accountId, [each], { idempotency }));
     await Promise.all(posts.map((post) => store.insertTasks(post)));
-    ids.push({ accountId, id: task.id });
   },
   // Fails after some of its tasks were inserted, and takes none of its neighbours along.
   async postTwins({ store, accounts }, pick) {
