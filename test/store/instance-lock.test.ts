@@ -86,14 +86,21 @@ test("a second process is refused with the pid and URL of the first until the fi
   assert.deepEqual(readHolder(file), { pid: process.pid, url: null });
 });
 
-test("an announcement keeps the lock", (t) => {
+test("the lock file names its holder, which announcements and a release keep", (t) => {
   const file = newDatabaseFile(t);
-  const lock = acquire(t, file);
-  for (const url of ["http://127.0.0.1:1/", "http://127.0.0.1:2/"]) {
-    lock.announce(url);
-    assert.deepEqual(readHolder(file), { pid: process.pid, url });
-    assert.deepEqual(refusalOf(file).holder, { pid: process.pid, url });
+  assert.equal(readHolder(file), null);
+  writeFileSync(`${file}.lock`, "");
+  assert.equal(readHolder(file), null);
+  const lock = InstanceLock.acquire(file);
+  for (const url of [null, "http://127.0.0.1:1/", "http://127.0.0.1:2/"]) {
+    if (url !== null) lock.announce(url);
+    const holder = { pid: process.pid, url };
+    assert.deepEqual([readHolder(file), refusalOf(file).holder], [holder, holder]);
   }
+  lock.release();
+  assert.equal(readHolder(file)?.url, "http://127.0.0.1:2/");
+  acquire(t, file);
+  assert.equal(readHolder(file)?.url, null);
 });
 
 // `health --wait` asks for the holder again and again while the daemon starts.
@@ -118,16 +125,6 @@ test("a read of the holder's name does not block the lock", async (t) => {
   if (child.exitCode === null) await once(child, "exit");
 });
 
-test("a released lock is free, and the next holder replaces the name", (t) => {
-  const file = newDatabaseFile(t);
-  const first = InstanceLock.acquire(file);
-  first.announce("http://127.0.0.1:1/");
-  first.release();
-  assert.equal(readHolder(file)?.url, "http://127.0.0.1:1/");
-  acquire(t, file);
-  assert.equal(readHolder(file)?.url, null);
-});
-
 // A collected connection is closed, and its lock with it.
 test("the lock survives the garbage collection of its object", async (t) => {
   const file = newDatabaseFile(t);
@@ -146,15 +143,6 @@ test("the lock survives the garbage collection of its object", async (t) => {
 function acquireAndForget(file: string): void {
   InstanceLock.acquire(file);
 }
-
-test("a missing or unfinished lock file names no holder", (t) => {
-  const file = newDatabaseFile(t);
-  assert.equal(readHolder(file), null);
-  writeFileSync(`${file}.lock`, "");
-  assert.equal(readHolder(file), null);
-  acquire(t, file);
-  assert.equal(readHolder(file)?.pid, process.pid);
-});
 
 test("the lock file is readable only by its owner", (t) => {
   const umask = process.umask(0o022);
