@@ -87,8 +87,10 @@ export async function eventually(
 }
 
 /** A session of the test's own on a database. */
-export async function openSession(t: TestContext, url: string): Promise<pg.Client> {
-  const session = new pg.Client(url);
+export async function openSession(t: TestContext, url: string, name = "test"): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: url, application_name: name });
+  // The server may end before it.
+  session.on("error", () => {});
   await session.connect();
   afterwards(t, () => session.end());
   return session;

@@ -23,6 +23,7 @@ import {
   seedDelivery,
   seedFinished,
   seedWorker,
+  webhook,
   withAccount,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -288,28 +289,5 @@ export function exerciseCluster(open: OpenStore): void {
     const shown = ids.map((id) => found.find((each) => each.id === id)?.progress.progress);
     const none = [undefined, undefined];
     assert.deepEqual(shown, store.cluster.isShared ? [0.2, 0.3] : none);
-  });
-
-  test("a single node finds the attempts and tasks of its earlier life", async (t) => {
-    const { store, again, accountId } = await withAccount(open(t));
-    await seedDelivery(store, accountId);
-    const { seq } = await claimAttempt(store);
-    await store.insertTasks(newPost(accountId, [newTask()]));
-    await claimOne(store);
-    await store.close();
-
-    const reopened = await again();
-
-    // In a shared store the earlier life of a node is an ended node.
-    if (!reopened.cluster.isShared) {
-      assert.deepEqual(await reopened.listInFlight({ of: "ended nodes" }), []);
-      assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
-    }
-    const left = await reopened.listInFlight({ of: "earlier life" });
-    assert.deepEqual(
-      left.map((attempt) => attempt.seq),
-      [seq],
-    );
-    assert.equal(await reopened.requeueTasks({ of: "earlier life" }), 1);
   });
 }

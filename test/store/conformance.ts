@@ -277,8 +277,12 @@ function exerciseWhole(open: OpenStore): void {
 
     await store.close();
 
-    assert.deepEqual(await read(await again()), before);
+    const reopened = await again();
+    assert.deepEqual(await read(reopened), before);
     assert.equal(before.inFlight.length, 1);
+    // In a shared store the earlier life of a node is an ended node.
+    const ofOthers = await reopened.listInFlight({ of: "ended nodes" });
+    assert.equal(ofOthers.length, reopened.cluster.isShared ? 1 : 0);
   });
 
   test("a close finishes earlier writes, refuses later ones, and may be repeated", async (t) => {

@@ -1,28 +1,17 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { describe, test } from "node:test";
 
 import pg from "pg";
 
 import type { DatabaseHealth } from "../../../src/domain/stats/health.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { afterwards } from "../../helpers/afterwards.ts";
-import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, eventually, openNode, openSession } from "../../helpers/postgres-nodes.ts";
 import {
   reasonToSkipPostgres,
   reasonToSkipStandby,
   startPostgres,
 } from "../../helpers/postgres.ts";
-import { newPost, newTask, newTaskCancels, seedAccount, pluck } from "../../helpers/store.ts";
-
-/** A session of a program that has nothing to do with the nodes. */
-async function openSession(t: TestContext, url: string, name = "report"): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, application_name: name });
-  // The server may end before it.
-  client.on("error", () => {});
-  await client.connect();
-  afterwards(t, () => client.end());
-  return client;
-}
+import { newPost, newTask, newTaskCancels, pluck, seedAccount } from "../../helpers/store.ts";
 
 /** Has a session see one moment of the database until it commits. */
 async function takeSnapshot(client: pg.Client): Promise<void> {
@@ -60,7 +49,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
   test("the health has the session or prepared transaction with the oldest snapshot, and its age", async (t) => {
     const { url } = await startPostgres(t, { settings: { max_prepared_transactions: 1 } });
     const store = await openNode(t, url);
-    const session = await openSession(t, url);
+    const session = await openSession(t, url, "report");
     await takeSnapshot(session);
     const [own] = (await session.query("SELECT pg_backend_pid() AS pid")).rows;
     await seedAccount(store);
@@ -106,7 +95,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
   test("the health is read without any right on the server, hidden fields are null", async (t) => {
     const { url } = await startPostgres(t);
     const store = await openNode(t, await newPlainUser(url));
-    await takeSnapshot(await openSession(t, url));
+    await takeSnapshot(await openSession(t, url, "report"));
     await seedAccount(store);
     const health = await untilHealth(
       store,
