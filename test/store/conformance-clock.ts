@@ -23,7 +23,6 @@ import {
   seedDelivery,
   seedFinished,
   seedWorker,
-  webhook,
   withAccount,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
