@@ -45,7 +45,7 @@ function checkMissing(config: Config): Finding {
     return failure(
       "database",
       `${file} is missing, and process ${holder.pid} has served it`,
-      "stop the daemon, restore a backup with 'postbackd backup restore COPY', and start the daemon only then",
+      "stop the daemon, put the file back with its -wal or run 'postbackd backup restore COPY', and start the daemon only then",
     );
   }
   try {
