@@ -19,8 +19,8 @@ import { ADDON_ASSET } from "./program-assets.ts";
 /**
  * SQLite's addon in the executable, in the place of the file that better-sqlite3 names: the module is the addon.
  *
- * The system loads an addon from a file only, so it must leave the executable. Homes are read-only and /tmp is noexec on
- * many servers, while the folder of the database is writable by necessity. Where that is mounted noexec, the operator
+ * The system loads an addon from a file only, so it must leave the executable. Homes are read-only and /tmp is noexec
+ * on many servers, while the folder of the database is writable by necessity. If that is mounted noexec, the operator
  * names another folder.
  *
  * All threads must load one and the same file: two copies of SQLite in one process drop each other's locks, which
@@ -40,7 +40,7 @@ export function prepareNativeAddon(dataFolder: string): void {
 const LOADED_DESCRIPTOR = "postbackd-addon";
 
 export function loadAddon(): unknown {
-  if (folder === null) throw new Error("nobody has said where SQLite's addon is to be unpacked");
+  if (folder === null) throw new Error("no folder is set for SQLite's addon");
   const loaded = getEnvironmentData(LOADED_DESCRIPTOR);
   if (typeof loaded === "number") return loadFrom(loaded);
   try {
@@ -66,7 +66,7 @@ export function loadAddon(): unknown {
   }
 }
 
-// By descriptor: what is executed is what was compared, whoever renames files in that folder.
+// By descriptor, so that the executed file is the compared file, also if another process renames files in that folder.
 function loadFrom(descriptor: number): unknown {
   const module = { exports: {} };
   process.dlopen(module, `/proc/self/fd/${descriptor}`);
@@ -109,7 +109,7 @@ function putAndOpen(file: string, addon: Buffer): number {
   return newDescriptor;
 }
 
-/** Opens the file if it holds the addon and nobody but this user and root can change that. */
+/** Opens the file if it contains the addon and only this user and root can change it. */
 function openVerified(file: string, addon: Buffer): number | null {
   const descriptor = openIfReadable(file);
   if (descriptor === null) return null;
