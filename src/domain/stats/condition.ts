@@ -221,7 +221,7 @@ function certificateExpiring({ from, to }: CertificateValidity, now: number): Fo
     return { severity: "failed", text, remedy: renew };
   }
   if (now < from) {
-    const text = `the certificate is not valid before ${timeText(from)} on: clients refuse it`;
+    const text = `the certificate is not valid yet, only from ${timeText(from)} on: clients refuse it`;
     return {
       severity: "failed",
       text,
