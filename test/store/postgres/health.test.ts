@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import pg from "pg";
+import type pg from "pg";
 
 import type { DatabaseHealth } from "../../../src/domain/stats/health.ts";
 import type { Store } from "../../../src/store/store.ts";
