@@ -110,7 +110,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     ],
     isShown: true,
   },
-  nightly: testStep("tests of the store on Debian's PostgreSQL and with threads", "nightly", {
+  nightly: testStep("tests of the store on Debian's PostgreSQL", "nightly", {
     postgres: "needed",
   }),
   runners: longRun("scripts/soak.ts", "runners"),

@@ -21,13 +21,12 @@ const FULL = [
   "peers",
   "receivers",
   "runtimes",
+  // The rules of `store/sqlite-1` and `-2` again, with the threads of a daemon.
+  "store/sqlite-thread",
   "systemd",
 ];
 
 const CONFORMANCE = "store/postgres";
-
-// The same rules as `store/sqlite-1` and `-2`, which run on every change.
-const NIGHTLY = ["store/sqlite-thread"];
 
 // Tests of one room in one process. The others start the program or a daemon, or wait in real time.
 const QUICK = ["parser", "scripts", "store"];
@@ -53,7 +52,6 @@ export function clusterFiles(root: string): readonly string[] {
 
 function levelsOf(root: string, file: string): readonly Level[] {
   if (isBelow(file, [CONFORMANCE])) return ["conformance", "nightly"];
-  if (isBelow(file, NIGHTLY)) return ["nightly"];
   const text = readFileSync(join(root, file), "utf8");
   const isPure = isPureTest(file);
   if (isBelow(file, FULL) && !isPure) return ["full"];
