@@ -161,7 +161,7 @@ test("the program's log begins with its first line, and its event loop is measur
   const { fields } = await (await signInOperator({ url, file })).get("/system");
   assert.deepEqual(
     fields.log.map(({ level }) => level),
-    ["warn", "info", "warn"],
+    ["warn", "warn", "info", "warn"],
   );
   assert.equal(fields.log[0]?.facts, "target=127.0.0.1");
   const { worst_delay_ms: worst, p99_delay_ms: p99 } = fields.event_loop ?? assert.fail();
