@@ -109,7 +109,7 @@ const DEMO = defineCommand({
   },
 });
 
-test("--version prints the version, and version those of the parts", async (t) => {
+test("--version prints the version, and the command version adds the versions of its parts", async (t) => {
   for (const flag of ["--version", "-V", "-v"]) {
     const { code, stdout, stderr } = await runHere(t, [flag]);
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `${version}\n`, stderr: "" });

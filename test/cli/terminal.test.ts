@@ -100,7 +100,7 @@ async function writtenTo(terminal: { isTTY?: boolean }, steps: readonly WorkProg
   return written.join("");
 }
 
-test("on a terminal a part that is done keeps its line, and one that is not leaves none", async () => {
+test("on a terminal a finished part keeps its line, and an unfinished part leaves no line", async () => {
   const keys = { part: "keys", done: 2, of: 2 };
   const tasks = { part: "tasks", done: 1, of: 9 };
 
@@ -108,7 +108,7 @@ test("on a terminal a part that is done keeps its line, and one that is not leav
   assert.equal(await writtenTo({ isTTY: true }, [tasks]), "\r\u001B[Ktasks: 1 of 9\r\u001B[K");
 });
 
-test("nothing of it is written where there is no terminal", async () => {
+test("no progress is written without a terminal", async () => {
   assert.equal(await writtenTo({}, [{ part: "keys", done: 2, of: 2 }]), "");
 });
 

@@ -316,7 +316,7 @@ function twoFaults(each: Case): readonly Row[] {
   });
 }
 
-/** What reads the body: the parser of tasks, of leases or results, or of a few fields; and if it may be missing. */
+/** The reader of the body: the parser of tasks, of leases or results, or of a few fields; and if the body may be missing. */
 function reader({ operation: { takes } }: Case): string {
   return `${takes.json === undefined} ${takes.holds} ${takes.isBodyOptional}`;
 }

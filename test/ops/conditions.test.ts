@@ -371,7 +371,7 @@ function startSource() {
   return { clock, state, look, names };
 }
 
-test("a worker is missing after half a minute of checks without one, whatever the wall clock is", async () => {
+test("a missing worker is reported after half a minute of checks, regardless of the wall clock", async () => {
   const { clock, state, names } = startSource();
   clock.advance(MINUTE_MS);
   assert.deepEqual(await names(), []);

@@ -165,7 +165,7 @@ test("a network file system is found by its number, also a negative one", () => 
   }
 });
 
-test("the file system of a missing file is that of its folder", () => {
+test("a missing file has the file system of its folder", () => {
   assert.notEqual(fileSystemOf("/dev/shm/no-such-file").kind, "network");
   assert.throws(() => fileSystemOf("/no-such-folder/x.db"), /ENOENT/);
 });
@@ -191,7 +191,7 @@ test("a connection without TLS, or with an unchecked certificate, is a warning",
   assert.deepEqual(others, []);
 });
 
-test("a local database, or a checked certificate, is no cause for a warning", () => {
+test("a local database, or a checked certificate, causes no warning", () => {
   const urls = [
     "x.db",
     "postgres://app@db.lan/x",
