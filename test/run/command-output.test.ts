@@ -153,6 +153,8 @@ const cases: readonly (readonly [
   ["reports the last line of a chunk", [`${HALF}\n${DONE}\n`], [done]],
   ["reports a line before other lines", [`${HALF}\nhello\n\n`], [half]],
   ["ignores text that is not JSON", ["50 %\n", "{\n", "\n"], []],
+  ["finds a report before three lines of text", [`${HALF}\n${"x\n".repeat(3)}`], [half]],
+  ["ignores a report before four lines of text", [`${HALF}\n${"x\n".repeat(4)}`], []],
   ["ignores JSON that is not a report", ["0.5\n", '{"progress":1.5}\n', '{"note":"x"}\n'], []],
   ["ignores a note with a line break", ['{"progress":1,"note":"a\\nb"}\n'], []],
   ["ignores invalid UTF-8", [Buffer.from('{"progress":1,"note":"\xff"}\n', "latin1")], []],
