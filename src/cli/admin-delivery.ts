@@ -202,7 +202,7 @@ function headerLines({ attempt, request }: AttemptReport): readonly string[] {
   if (request === null) return [];
   return [
     "",
-    `${request.method} of attempt ${attempt.number}, signed with the account's secrets of now`,
+    `${request.method} of attempt ${attempt.number}, signed with the current secrets`,
     ...Object.entries(request.headers).map(([name, value]) => `  ${name}: ${value}`),
   ];
 }

@@ -14,7 +14,7 @@ import {
 import { scopeText, type DeliveryPause } from "./delivery-pause.ts";
 import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
 import { parseUrlForm } from "./url-form.ts";
-import { judgeWebhookUrl, postedUrls } from "./webhook-url.ts";
+import { allowEntry, judgeWebhookUrl, postedUrls } from "./webhook-url.ts";
 
 export interface ExplanationReader {
   readonly role: ReaderRole;
@@ -238,7 +238,10 @@ function refusedOf({ addresses }: Refusal): readonly string[] {
 /** The setting that would lift the rule, if there is one. */
 function allowText(refusal: Refusal, { url, reader }: Circumstances): string {
   const { host, addresses } = refusal;
-  const entries = addresses.length === 0 ? [host] : refusedOf(refusal);
+  const form = parseUrlForm(url);
+  const targets = addresses.length === 0 ? [host] : refusedOf(refusal);
+  const entries =
+    form.kind === "fault" ? targets : targets.map((each) => allowEntry(each, form.port));
   const verdict = parseAllowList(entries);
   const policy = { ownNames: [], ownAddresses: [] };
   const isLifted =

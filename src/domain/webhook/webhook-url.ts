@@ -146,17 +146,20 @@ function withoutBrackets(hostname: string): string {
   return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
 }
 
+type RefusalWords = { readonly [Part in "subject" | "instead"]: string };
+
 // The refusal by a rule that the operator may lift.
 function refuseBy(
   rule: string,
-  { subject, instead, entry }: { readonly [Part in "subject" | "instead" | "entry"]: string },
+  { subject, instead, host, port }: Pick<WebhookTarget, "host" | "port"> & RefusalWords,
 ): UrlRefusal {
-  const repair = `use ${instead}, or add "${entry}" to webhooks.allow, a setting of the operator`;
-  return {
-    kind: "refused",
-    rule,
-    reason: `${subject} is refused by the rule '${rule}': ${repair}.`,
-  };
+  const repair = `use ${instead}, or add "${allowEntry(host, port)}" to webhooks.allow (--allow-target), a setting of the operator`;
+  return refusal({ rule, reason: `${subject} is refused by the rule '${rule}': ${repair}.` });
+}
+
+/** The entry of `webhooks.allow` for one port: an entry without a port opens every service of the host. */
+export function allowEntry(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function judgeName({ host, port }: WebhookTarget, policy: UrlPolicy): UrlRefusal | null {
@@ -165,11 +168,8 @@ function judgeName({ host, port }: WebhookTarget, policy: UrlPolicy): UrlRefusal
   const isOwn = policy.ownNames.some((name) => isSameName(name, host));
   const rule = isOwn ? "name of this machine" : localNameRule(host);
   if (rule === null || allowsHost(policy.allow, host, port)) return null;
-  return refuseBy(rule, {
-    subject: `The host ${host}`,
-    instead: "a public host name",
-    entry: host,
-  });
+  const subject = `The host ${host}`;
+  return refuseBy(rule, { subject, instead: "a public host name", host, port });
 }
 
 function judgeLiteral(
@@ -178,21 +178,18 @@ function judgeLiteral(
 ): UrlRefusal | null {
   const rule = addressRule(address, { port, policy });
   if (rule === null) return null;
-  return refuseBy(rule, {
-    subject: `The address ${host}`,
-    instead: "a public address",
-    entry: host,
-  });
+  const subject = `The address ${host}`;
+  return refuseBy(rule, { subject, instead: "a public address", host, port });
 }
 
 function refuseAnswer(
-  { host, isAddress }: WebhookTarget,
+  { host, port, isAddress }: WebhookTarget,
   { shown, rule }: { readonly shown: string; readonly rule: string },
 ): AddressesVerdict {
   const subject = isAddress
     ? `The address ${host}`
     : `The host ${host} resolves to ${shown}, which`;
-  const refused = refuseBy(rule, { subject, instead: "a public address", entry: shown });
+  const refused = refuseBy(rule, { subject, instead: "a public address", host: shown, port });
   return { ...refused, address: shown };
 }
 
