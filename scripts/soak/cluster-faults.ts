@@ -199,7 +199,7 @@ export const CLUSTER_FAULTS = {
         await standby.kill();
         world.fault();
         // Posts that had reached it are acknowledged, long before all daemons report why they acknowledge nothing.
-        for (const { url } of cluster.nodes) await requireWarning(url, /nothing is acknowledged/);
+        for (const { url } of cluster.nodes) await requireWarning(url, /no write is acknowledged/);
         const before = ledger.tasks.size;
         await sleep(seconds * 1000);
         if (ledger.tasks.size > before) throw new Error("acknowledged without the standby");
