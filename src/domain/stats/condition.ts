@@ -236,10 +236,10 @@ function certificateExpiring({ from, to }: CertificateValidity, now: number): Fo
 const WAIT_MS_MIN = MINUTE_MS;
 
 function workerMissing({ type, waiting, isMoreWaiting }: WaitingType): Found {
-  const tasks = `${waiting}${isMoreWaiting ? "+" : ""} ${waiting === 1 ? "task" : "tasks"}`;
+  const tasks = `${waiting}${isMoreWaiting ? "+" : ""} waiting ${waiting === 1 ? "task" : "tasks"}`;
   return {
     subject: type,
-    text: `${tasks} of type ${type} wait, and no worker for it has connected in the last minute`,
+    text: `${tasks} of type ${type}: no worker for it has connected in the last minute`,
     remedy: "start a worker, or find out why it cannot reach this daemon",
   };
 }
