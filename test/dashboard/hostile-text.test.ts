@@ -217,7 +217,7 @@ async function searchesFor(t: TestContext, daemon: TestDaemon): Promise<void> {
   }
   for (const path of [`tasks/${encodeURIComponent(SCRIPT)}`, encodeURIComponent(IMAGE)]) {
     await page.goto(`/dashboard/${path}`);
-    await page.getByText(/There is nothing|No task has/).waitFor();
+    await page.getByText(/No page exists|No task has/).waitFor();
     await assertOurs(page);
   }
   forgive(opened, /status of 404/);

@@ -80,7 +80,7 @@ async function postsTask({ dev, page }: Visit): Promise<void> {
   await page.getByRole("button", { name: "New task…" }).click();
   const dialog = page.getByRole("dialog", { name: "New task" });
   await dialog.getByLabel("Account", { exact: true }).fill(dev.ready.account);
-  const target = (of: string) => dialog.getByRole("group", { name: `Where the ${of} goes` });
+  const target = (of: string) => dialog.getByRole("group", { name: `Target of the ${of}` });
   await target("postback").getByRole("button", { name: "Inbox" }).click();
   assert.equal(await dialog.getByLabel("Postback inbox").inputValue(), "dev");
   await dialog.getByLabel("Postback inbox").fill("orders");
@@ -118,7 +118,7 @@ async function setsResponses({ dev, page }: Visit): Promise<void> {
   await page.goto(`${dev.ready.url}/dashboard/inbox/shop`);
   await page.getByLabel("Next, one by one").fill("never");
   await page.getByRole("button", { name: "Set" }).click();
-  await page.getByText("“never” is no answer").waitFor();
+  await page.getByText("“never” is not a response").waitFor();
   await page.getByLabel("Next, one by one").fill("500, 503 after 0");
   await page.getByLabel("Then").fill("404");
   await page.getByRole("button", { name: "Set" }).click();

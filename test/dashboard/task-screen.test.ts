@@ -104,7 +104,7 @@ async function writesOneZone(t: TestContext, daemon: TestDaemon): Promise<void> 
   await stands.getByText("Delivered:").waitFor();
 
   const told = (await stands.textContent()) ?? "";
-  assert.match(told, / answered 204 at \d{4}-\d\d-\d\d [\d:]{8} UTC\+3:30 \(/);
+  assert.match(told, / responded with 204 at \d{4}-\d\d-\d\d [\d:]{8} UTC\+3:30 \(/);
   const exact = await stands.locator("time").first().getAttribute("title");
   assert.match(exact ?? "", /[\d:]{8} GMT\+3:30 \(/);
 }
@@ -121,7 +121,7 @@ async function fallsBackToUtc(t: TestContext, daemon: TestDaemon): Promise<void>
     };`);
   await page.goto(`/dashboard/tasks/${id}`);
   await page
-    .getByText(/answered 204 at [-\d]+ [\d:]{8} UTC \(/)
+    .getByText(/responded with 204 at [-\d]+ [\d:]{8} UTC \(/)
     .first()
     .waitFor();
   for (const complaint of opened.complaints.splice(0)) assert.match(complaint, /status of 400/);

@@ -187,7 +187,7 @@ export function inboxChoice(kind: string): NonNullable<Field["adapt"]> {
       }),
       tools: (
         <Segments
-          label={`Target of the ${kind.toLowerCase()} goes`}
+          label={`Target of the ${kind.toLowerCase()}`}
           options={KINDS}
           value={isInbox ? "inbox" : "url"}
           choose={(chosen) => change(chosen === "inbox" ? base + STANDARD_BOX : "")}
