@@ -2,6 +2,8 @@ import type { DeliveryPause as PauseShown } from "../api/delivery.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import {
   COMMAND_LINE_READER,
+  type DeliveryCircumstances,
+  type TaskAccount,
   explainAttempt,
   explainDelivery,
 } from "../domain/webhook/delivery-explanation.ts";
@@ -34,33 +36,39 @@ export function reportDelivery(
   { now, pauses }: { readonly now: number; readonly pauses: readonly DeliveryPause[] },
 ) {
   const { kind, url } = delivery;
+  const circumstances = circumstancesOf(delivery, { now, pauses, account: found });
   return {
     delivery,
-    explanation: explained(delivery, { now, pauses, login: found.login }),
+    explanation: explainDelivery(delivery, circumstances),
     steps: stepsOf(delivery, found),
     /** The message that every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),
     attempts: delivery.attempts.map((attempt) => ({
       attempt,
-      explanation: explainAttempt(attempt, { url, now, reader: COMMAND_LINE_READER }),
+      explanation: explainAttempt(attempt, { ...circumstances, url }),
       /** Null when nothing was sent. */
       request: sentRequest(attempt, { ...found, kind, url }),
     })),
   };
 }
 
+interface Present {
+  readonly now: number;
+  readonly pauses: readonly DeliveryPause[];
+  readonly account: TaskAccount;
+}
+
 /** The sentence about a delivery, as the operator reads it on the command line. */
-export function explained(
-  delivery: Delivery,
-  facts: {
-    readonly now: number;
-    readonly pauses: readonly DeliveryPause[];
-    readonly login: string;
-  },
-): string {
-  const { now, pauses, login } = facts;
-  const pause = pauseOf(pauses, { login, host: hostOf(delivery.url) });
-  return explainDelivery(delivery, { now, reader: COMMAND_LINE_READER, pause });
+export function explained(delivery: Delivery, present: Present): string {
+  return explainDelivery(delivery, circumstancesOf(delivery, present));
+}
+
+function circumstancesOf(
+  { url }: Delivery,
+  { now, pauses, account }: Present,
+): DeliveryCircumstances {
+  const pause = pauseOf(pauses, { login: account.login, host: hostOf(url) });
+  return { now, reader: COMMAND_LINE_READER, account, pause };
 }
 
 export type DeliveryReport = ReturnType<typeof reportDelivery>;
@@ -264,20 +272,26 @@ export function filterText(filter: DeliveryFilter): string {
 
 /** Returns the reasons that hold up an order: its account is disabled, or pauses cover its deliveries. */
 export async function orderObstacles(
-  { filter: { login } }: RedeliveryOrder,
-  { hosts }: DeliveryCount,
+  { filter }: RedeliveryOrder,
+  {
+    hosts,
+    found,
+  }: { readonly hosts: DeliveryCount["hosts"]; readonly found: TaskDeliveries | null },
   store: Pick<Store, "findAccount" | "listDeliveryPauses">,
 ): Promise<readonly string[]> {
+  const login = filter.login ?? found?.login ?? null;
   const account = login === null ? null : await store.findAccount(login);
   const isDisabled = account !== null && account.disabledAt !== null;
   const remedy = `'postbackd admin account enable ${login}'`;
+  // Only an order that names the account rests; an order for a task makes deliveries due, and these wait.
+  const waits = filter.login === null ? "these deliveries wait" : "the order rests";
   const pauses = (await store.listDeliveryPauses()).filter((pause) => {
-    // Without an account in the filter some of the deliveries may be of the account of a pause.
+    // Without an account some of the deliveries may be of the account of a pause.
     const of = login ?? pause.login ?? "";
     return hosts.some(({ host }) => pauseOf([pause], { login: of, host }) !== null);
   });
   return [
-    ...(isDisabled ? [`${login} is disabled: the order rests until ${remedy}`] : []),
+    ...(isDisabled ? [`${login} is disabled: ${waits} until ${remedy}`] : []),
     ...pauses.map((pause) => `paused: ${scopeText(pause)}; these deliveries wait for the resume`),
   ];
 }

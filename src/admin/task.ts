@@ -7,6 +7,7 @@ import {
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { WorkProgress } from "../domain/log.ts";
 import { statusMessage } from "../domain/status.ts";
+import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
 import {
   cancelStep,
   type BulkFilter,
@@ -50,6 +51,7 @@ export function taskRecord({ id, login, state, statusCode, type, tag, ...task }:
 /** A task with the explanations of its webhooks, without input, result and the paths of its URLs. */
 export async function taskDocument(found: TaskTimeline, store: Pick<Store, "listDeliveryPauses">) {
   const { task, login, lease, isReady } = found;
+  const reader = COMMAND_LINE_READER;
   const pauses = await store.listDeliveryPauses();
   const now = systemClock.now();
   const { id, state, statusCode, type, runs, createdAt, startedAt, completedAt } = task;
@@ -71,11 +73,15 @@ export async function taskDocument(found: TaskTimeline, store: Pick<Store, "list
     worker: lease?.worker ?? null,
     input_bytes: found.inputBytes,
     result_bytes: found.resultBytes,
+    explanation:
+      found.deliveries.length === 0
+        ? explainNoDelivery(task, { kind: null, reader, account: found })
+        : null,
     deliveries: found.deliveries.map((each) => ({
       kind: each.kind,
       host: hostOf(each.url),
       state: each.state,
-      explanation: explained(each, { now, pauses, login }),
+      explanation: explained(each, { now, pauses, account: found }),
     })),
   };
 }

@@ -97,7 +97,7 @@ export type TimelineDelivery = s.Static<typeof TimelineDelivery>;
 const Timeline = envelope({
   run: TimelineRun,
   explanation: s.nullable(
-    s.text("Why nothing was sent, without a full stop; null if something was sent."),
+    s.text("Why nothing was sent, without a full stop; null if an attempt has started."),
   ),
   deliveries: s.list(TimelineDelivery),
   time: Time,

@@ -110,7 +110,10 @@ const show = defineAdminCommand({
       const found = await taskNamed(id, store);
       const pauses = await store.listDeliveryPauses();
       const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
-      const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;
+      const none =
+        wanted.length === 0
+          ? explainNoDelivery(found.task, { kind, reader, account: found })
+          : null;
       return message
         ? messageAnswer(found, { wanted, none })
         : deliveriesAnswer(found, { wanted, none, pauses });

@@ -77,7 +77,9 @@ export const redeliverCommand = defineAdminCommand({
       if (isDry) return answer(none, ...dryRunLines(count, perSecond));
       if (deliveries > 0) {
         const placed = await placeOrder({ filter: meant, perSecond }, deliveries, parts);
-        return mustWait ? endedAnswer(placed, count, parts) : placedAnswer(placed, count);
+        return mustWait
+          ? endedAnswer(placed, { ...count, found }, parts)
+          : placedAnswer(placed, count);
       }
       if (found !== null) nothingOf(found, { kind: meant.kind, now });
       return answer(none, "No ended delivery matches the filter; nothing is sent again.");
@@ -141,9 +143,14 @@ function dryRunLines(count: DeliveryCount, perSecond: number): readonly string[]
   return [`${many}. Nothing was done.`, ...(deliveries === 0 ? [] : ["", ...hostLines(count)])];
 }
 
+interface Ordered extends DeliveryCount {
+  /** The task that the order names; null for a filter. */
+  readonly found: TaskDeliveries | null;
+}
+
 async function endedAnswer(
   placed: RedeliveryOrder,
-  count: DeliveryCount,
+  count: Ordered,
   parts: Pick<AdminParts, "store" | "config">,
 ): Promise<Answer> {
   const order = await waitForOrder(placed, count, parts);
@@ -166,16 +173,20 @@ function placedAnswer(order: RedeliveryOrder, { deliveries, hosts }: DeliveryCou
 }
 
 function nothingOf(
-  { task, deliveries }: TaskDeliveries,
+  found: TaskDeliveries,
   { kind, now }: { readonly kind: DeliveryKind | null; readonly now: number },
 ): never {
+  const { task, deliveries } = found;
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
+  const circumstances = { now, reader, account: found, pause: null };
   const explanations = meant.map(
-    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader, pause: null })}`,
+    (each) => `the ${each.kind} is ${explainDelivery(each, circumstances)}`,
   );
   const why =
-    explanations.length === 0 ? explainNoDelivery(task, { kind, reader }) : explanations.join("; ");
+    explanations.length === 0
+      ? explainNoDelivery(task, { kind, reader, account: found })
+      : explanations.join("; ");
   fail(printable(`nothing to redeliver: ${why}`));
 }
 
@@ -202,7 +213,7 @@ const LOOK_MS = 500;
 /** Waits until a daemon has finished an order. If the command is ended before, the order goes on. */
 export async function waitForOrder(
   order: RedeliveryOrder,
-  count: DeliveryCount,
+  count: Ordered,
   { store, config }: Pick<AdminParts, "store" | "config">,
 ): Promise<RedeliveryOrder> {
   printError(`order ${order.id} placed; waiting for its end`);

@@ -59,8 +59,11 @@ const show = defineAdminCommand({
   args: { task_id: word(TEXT, "Id of the task") },
   async run({ task_id: id }, { store }) {
     const task = await taskDocument(await timelineOf(id, store), store);
-    const { deliveries, ran_ms: ranMs, ...facts } = task;
-    const explained = deliveries.map(({ kind, explanation }) => [kind, explanation] as const);
+    const { deliveries, explanation: none, ran_ms: ranMs, ...facts } = task;
+    const explained =
+      none === null
+        ? deliveries.map(({ kind, explanation }) => [kind, explanation] as const)
+        : [["webhooks", none] as const];
     const ran = ranMs === null ? {} : { "ran for": durationText(ranMs) };
     const lines = factLines({ ...facts, ...ran, ...Object.fromEntries(explained) });
     return answer({ task }, ...lines);

@@ -173,11 +173,13 @@ function progressTo(
 }
 
 function howFar(
-  { task, deliveries }: TaskTimeline,
+  found: TaskTimeline,
   { now, mode }: { readonly now: number; readonly mode: "real" | "manual" },
 ): string {
+  const { task, deliveries } = found;
+  const of = { now, reader: READER, account: found, pause: null };
   const explanations = deliveries.map((each) => {
-    return ` Its ${each.kind}: ${explainDelivery(each, { now, reader: READER, pause: null })}.`;
+    return ` Its ${each.kind}: ${explainDelivery(each, of)}.`;
   });
   const hint =
     mode === "manual" ? " The clock stands still: POST /dev/clock/advance moves it." : "";

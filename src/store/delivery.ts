@@ -204,6 +204,8 @@ export interface Redelivery {
 /** A task with the deliveries of its webhooks, and the secrets that sign them. */
 export interface TaskDeliveries extends WebhookSecrets {
   readonly login: string;
+  /** When its account was disabled; null if the account is enabled. */
+  readonly disabledAt: number | null;
   readonly task: Task;
   /** The trace it was posted in, as it is stored; null for none. */
   readonly traceText: string | null;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { startTestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { seedEnded } from "../helpers/delivery.ts";
 import { openNode } from "../helpers/postgres-nodes.ts";
@@ -141,6 +141,29 @@ test("redeliver --wait reports a disabled account, and ends after it is enabled"
   await account("enable");
 
   assert.equal((await waiting.exit).code, 0, waiting.stderr);
+});
+
+test("show and redeliver TASK_ID --wait name the disabled account, and no pause of another account", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  const [id] = await postAll(daemon, receiver, ["/bad/1"]);
+  await createTestAccount(daemon.file, "other");
+  await delivery(t, daemon, "pause --account other");
+  await runHere(t, ["admin", "account", "disable", "tester", "--db", daemon.file]);
+
+  const ended = await delivery(t, daemon, `redeliver ${id} --wait`);
+  const shown = await delivery(t, daemon, `show ${id}`);
+  const task = await runHere(t, ["admin", "task", "show", `${id}`, "--db", daemon.file]);
+
+  assert.equal(ended.code, 0, ended.stderr);
+  assert.match(ended.stderr, /tester is disabled: these deliveries wait until /);
+  assert.doesNotMatch(ended.stderr, /paused/);
+  for (const { stdout } of [shown, task]) {
+    assert.match(
+      stdout,
+      /suspended: attempt 1, .* enable it with 'postbackd admin account enable tester'/,
+    );
+  }
+  assert.equal(receiver.requests.length, 1);
 });
 
 test("redeliver of a task sends a delivered webhook again, of one kind alone", async (t) => {

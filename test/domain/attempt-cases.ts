@@ -1,7 +1,17 @@
+import {
+  COMMAND_LINE_READER,
+  type DeliveryCircumstances,
+} from "../../src/domain/webhook/delivery-explanation.ts";
 import type { Attempt } from "../../src/domain/webhook/delivery.ts";
 
 export const T0 = Date.parse("2026-11-21T14:02:11.000Z");
 export const HOOK = "https://hooks.corp/in/secret-path?token=hidden";
+/** Neither a pause nor a disabled account. */
+export const SENDING: DeliveryCircumstances = {
+  ...{ now: T0, reader: COMMAND_LINE_READER, pause: null },
+  account: { login: "ada", disabledAt: null },
+};
+
 const NONE = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
 
 export const SCHEDULED: Attempt = {

@@ -11,15 +11,16 @@ import {
   explainDelivery,
   explainNoDelivery,
   type ExplanationReader,
+  type TaskAccount,
 } from "../../src/domain/webhook/delivery-explanation.ts";
 import { pauseOf, type DeliveryPause } from "../../src/domain/webhook/delivery-pause.ts";
-import type { Attempt, Delivery } from "../../src/domain/webhook/delivery.ts";
+import type { Attempt, Delivery, DeliveryKind } from "../../src/domain/webhook/delivery.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/webhook/delivery.ts";
-import { ATTEMPTS, ended, FAILED, HOOK, PRIVATE, SCHEDULED, T0 } from "./attempt-cases.ts";
+import { ATTEMPTS, ended, FAILED, HOOK, PRIVATE, SCHEDULED, SENDING, T0 } from "./attempt-cases.ts";
 
 function explained(state: Delivery["state"], ...attempts: readonly Attempt[]): string {
   const delivery: Delivery = { kind: "postback", url: HOOK, state, attempts };
-  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, pause: null });
+  return explainDelivery(delivery, SENDING);
 }
 
 test("a delivery's explanation has its state, and the outcome of the attempt that decided it", () => {
@@ -50,7 +51,9 @@ const OPERATORS = /webhooks\.|ulimit|daemon's machine|this machine|report it/;
 test("an account is advised to ask the operator if the advice needs the configuration or the machine", () => {
   const advice = Object.values(ATTEMPTS).map((attempt) => {
     return (
-      explainAttempt(attempt, { url: HOOK, now: T0, reader: ACCOUNT }).split("; ").at(-1) ?? ""
+      explainAttempt(attempt, { ...SENDING, url: HOOK, reader: ACCOUNT })
+        .split("; ")
+        .at(-1) ?? ""
     );
   });
   const operators = advice.filter((text) => OPERATORS.test(text));
@@ -61,7 +64,7 @@ test("an account is advised to ask the operator if the advice needs the configur
 test("an explanation writes every time in the reader's form", () => {
   const reader = { ...ACCOUNT, writeTime: () => "TIME" };
   for (const attempt of Object.values(ATTEMPTS)) {
-    const sentence = explainAttempt(attempt, { url: HOOK, now: T0, reader });
+    const sentence = explainAttempt(attempt, { ...SENDING, url: HOOK, reader });
     assert.match(sentence, /(at|since) TIME/);
     assert.doesNotMatch(sentence, /UTC|2026/);
   }
@@ -134,7 +137,7 @@ test("a task without a delivery is explained by its URLs, its state or its refus
   const message = { statusMessage: "Invalid Field: 'tag'. Too long." };
   const open = { state: "queued", statusCode: 40602, completedAt: null, dataText } as const;
   const refused = { state: "failed", statusCode: 40501 } as const;
-  const cases: readonly [task: Partial<Task>, kind: "postback" | "pingback" | null, RegExp][] = [
+  const cases: readonly [task: Partial<Task>, kind: DeliveryKind | null, RegExp, TaskAccount?][] = [
     [{}, null, /without postback_url and pingback_url$/],
     [{ dataText }, "pingback", /without pingback_url$/],
     [{ state: "cancelled", statusCode: 40901 }, null, /cancelled at 2026-11-21 14:02:11 UTC$/],
@@ -142,9 +145,13 @@ test("a task without a delivery is explained by its URLs, its state or its refus
     [{ ...refused, ...message }, null, /: Invalid Field: 'tag'\. Too long$/],
     [open, null, /^not sent yet: .* is queued/],
     [{ ...open, state: "running", statusCode: 40601 }, "postback", /^not sent yet: .* is running/],
+    [open, null, /^not sent yet: .*; the account ada is disabled since .* enable ada'$/, DISABLED],
+    [{ ...open, dataText: "{}" }, null, /^nothing is sent: .* enable ada'$/, DISABLED],
+    [{}, null, /without postback_url and pingback_url$/, DISABLED],
+    [{ state: "cancelled", statusCode: 40901 }, null, /UTC$/, DISABLED],
   ];
-  for (const [task, kind, sentence] of cases) {
-    const explanation = { kind, reader: COMMAND_LINE_READER };
+  for (const [task, kind, sentence, account = SENDING.account] of cases) {
+    const explanation = { kind, reader: COMMAND_LINE_READER, account };
     assert.match(explainNoDelivery({ ...TASK, ...task }, explanation), sentence);
   }
 });
@@ -164,6 +171,8 @@ test("a duration is written in its two largest units", () => {
   for (const [ms, text] of cases) assert.equal(durationText(ms), text);
 });
 
+const DISABLED: TaskAccount = { login: "ada", disabledAt: T0 - 120_000 };
+
 const PAUSE: DeliveryPause = {
   ...{ accountId: null, login: null, host: "hooks.corp", since: T0 - 60_000 },
   ...{ reason: "maintenance", pausedBy: "root" },
@@ -174,19 +183,41 @@ test("a pause is explained with its start, and its reason is for the operator al
   const scheduled: Delivery = { ...url, state: "scheduled", attempts: [SCHEDULED] };
 
   const ofReader = (reader: ExplanationReader): string =>
-    explainDelivery(scheduled, { now: T0, pause: PAUSE, reader });
+    explainDelivery(scheduled, { ...SENDING, pause: PAUSE, reader });
 
   assert.match(ofReader(COMMAND_LINE_READER), /^paused: .* since .* \(maintenance\); resume/);
   assert.match(ofReader(ACCOUNT), /since [^()]*; ask the operator to resume/);
 });
 
-test("a pause does not change the explanation of a delivery that has ended or is in flight", () => {
+test("a disabled account is named before a pause, in the delivery and in its attempt", () => {
+  const due = { ...SCHEDULED, number: 2 };
+  const attempts = [FAILED, due];
+  const scheduled: Delivery = { kind: "postback", url: HOOK, state: "scheduled", attempts };
+  const enable = /; enable it with 'postbackd admin account enable ada'/;
+  for (const pause of [PAUSE, null]) {
+    const circumstances = { ...SENDING, account: DISABLED, pause };
+    const sentence = explainDelivery(scheduled, circumstances);
+    const ofAttempt = explainAttempt(due, { ...circumstances, url: HOOK });
+
+    assert.match(
+      sentence,
+      /^suspended: attempt 2, due at .* ada is disabled since .* 14:00:11 UTC/,
+    );
+    assert.match(sentence, enable);
+    assert.doesNotMatch(sentence, /paused|slot/);
+    assert.ok(sentence.startsWith(`${ofAttempt}; attempt 1 failed: `));
+  }
+  const paused = { ...SENDING, pause: PAUSE };
+  const ofAttempt = explainAttempt(due, { ...paused, url: HOOK });
+  assert.ok(explainDelivery(scheduled, paused).startsWith(`${ofAttempt}; attempt 1 failed: `));
+});
+
+test("neither a pause nor a disabled account changes the explanation of a delivery that has ended or is in flight", () => {
   for (const state of DELIVERY_STATES.filter((each) => each !== "scheduled")) {
     const delivery: Delivery = { kind: "postback", url: HOOK, state, attempts: [FAILED] };
-    const [paused, sent] = [PAUSE, null].map((pause) =>
-      explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, pause }),
-    );
-    assert.equal(paused, sent, state);
+    const sent = explainDelivery(delivery, SENDING);
+    assert.equal(explainDelivery(delivery, { ...SENDING, pause: PAUSE }), sent, state);
+    assert.equal(explainDelivery(delivery, { ...SENDING, account: DISABLED }), sent, state);
   }
 });
 

@@ -30,7 +30,7 @@ import {
 } from "../../src/domain/webhook/signature.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { assertSentences } from "../helpers/sentences.ts";
-import { ATTEMPTS, HOOK, T0 } from "./attempt-cases.ts";
+import { ATTEMPTS, HOOK, SCHEDULED, SENDING, T0 } from "./attempt-cases.ts";
 import { POLICY, REFUSALS } from "./webhook-url-cases.ts";
 
 type Sentence = readonly [cause: string, sentence: string];
@@ -211,10 +211,15 @@ function signatureSentences(): readonly Sentence[] {
 }
 
 test("each fault and explanation has its sentence", (t) => {
-  const explanations = Object.entries(ATTEMPTS).flatMap(([cause, attempt]) => {
+  const account = { login: "ada", disabledAt: T0 - 60_000 };
+  const causes = [
+    ...Object.entries(ATTEMPTS).map(([cause, attempt]) => [cause, attempt, SENDING] as const),
+    ["due, of a disabled account", SCHEDULED, { ...SENDING, account }] as const,
+  ];
+  const explanations = causes.flatMap(([cause, attempt, circumstances]) => {
     const [operators, accounts] = (["operator", "account"] as const).map((role) => {
       const reader = { ...COMMAND_LINE_READER, role };
-      return explainAttempt(attempt, { url: HOOK, now: T0, reader });
+      return explainAttempt(attempt, { ...circumstances, url: HOOK, reader });
     });
     const shown: Sentence[] = [[cause, operators ?? ""]];
     if (accounts !== operators) shown.push([`${cause}, to the account`, accounts ?? ""]);

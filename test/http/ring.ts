@@ -102,7 +102,8 @@ export const SOUND: UsedStore = {
   findTraffic: async () => ({ steps: [], durations: [] }),
   listHostTraffic: async () => ({ hosts: [], hasMore: false }),
   findTimeline: async () => ({
-    ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null },
+    ...{ accountId: 1, login: "tester", disabledAt: null },
+    ...{ webhookSecret: "whsec_SECRET", webhookSecretNext: null },
     ...{ task: FINISHED, deliveries: [], isReady: true, lease: null },
     ...{ inputBytes: null, resultBytes: 1, traceText: null },
   }),

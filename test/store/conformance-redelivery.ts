@@ -496,6 +496,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     await store.finishTask(newFinish(await claimOne(store)));
     await claimAttempt(store, "b.example");
     await store.rotateSecret({ login: "bob", next: "whsec_next" });
+    await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
 
     const found = await store.findTaskDeliveries(task.id);
 
@@ -503,7 +504,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     const key = { accountId, id: task.id };
     assert.deepEqual(found, {
       ...{ login: "bob", webhookSecret: "whsec_test", webhookSecretNext: "whsec_next" },
-      traceText: null,
+      ...{ disabledAt: T0, traceText: null },
       task: (await store.findTask(key))?.task,
       deliveries: await store.listDeliveries(key),
     });

@@ -180,7 +180,7 @@ function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
       <Clause name="Task" text={runVerdict(timeline)} isBad={task.state === "failed"} />
       {/* The verdict on a refused task says everything. */}
       {!isRefused(task) &&
-        (explanation === null ? (
+        (explanation === null || clauses.length > 0 ? (
           clauses.map(([name, text]) => <Clause key={name} name={name} text={text} />)
         ) : (
           <Clause text={explanation} />

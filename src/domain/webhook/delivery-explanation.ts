@@ -2,7 +2,7 @@ import { classifyAddress } from "../address/address.ts";
 import { parseAllowList } from "../address/allow-list.ts";
 import { durationText } from "../clock/duration.ts";
 import { momentText } from "../clock/time.ts";
-import type { Task } from "../task/task.ts";
+import { isFinished, type Task } from "../task/task.ts";
 import {
   type Advice,
   type ErrorExplanation,
@@ -30,27 +30,28 @@ export interface ExplanationCircumstances {
   readonly reader: ExplanationReader;
 }
 
+export interface TaskAccount {
+  readonly login: string;
+  /** Null if the account is enabled. */
+  readonly disabledAt: number | null;
+}
+
 export interface DeliveryCircumstances extends ExplanationCircumstances {
-  /** The operator's pause that covers it; null where none does. */
+  readonly account: TaskAccount;
+  /** The operator's pause that covers the delivery; null without a pause. */
   readonly pause: DeliveryPause | null;
 }
 
-export interface Circumstances extends ExplanationCircumstances {
+export interface Circumstances extends DeliveryCircumstances {
   readonly url: string;
 }
 
 /** Why did my callback not arrive? One sentence without its full stop, and without the URL's path and query. */
-export function explainDelivery(
-  delivery: Delivery,
-  { now, reader, pause }: DeliveryCircumstances,
-): string {
-  const circumstances = { url: delivery.url, now, reader };
+export function explainDelivery(delivery: Delivery, of: DeliveryCircumstances): string {
+  const circumstances = { ...of, url: delivery.url };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "no attempt is recorded yet";
-  const isPaused = delivery.state === "scheduled" && pause !== null;
-  const lastExplanation = isPaused
-    ? explainPaused(last, pause, circumstances)
-    : explainAttempt(last, circumstances);
+  const lastExplanation = explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
       return lastExplanation;
@@ -86,10 +87,17 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
   }
 }
 
+export interface NoDeliveryCircumstances {
+  /** Null means both kinds. */
+  readonly kind: DeliveryKind | null;
+  readonly reader: ExplanationReader;
+  readonly account: TaskAccount;
+}
+
 /** Explains why nothing was sent, for a task without deliveries, or without deliveries of one kind. */
 export function explainNoDelivery(
   task: Task,
-  { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: ExplanationReader },
+  { kind, reader, account }: NoDeliveryCircumstances,
 ): string {
   const { state, completedAt } = task;
   const at = completedAt === null ? "" : ` at ${reader.writeTime(completedAt)}`;
@@ -99,16 +107,19 @@ export function explainNoDelivery(
     return `nothing is sent: task_post refused the task, so it never ran${reason}`;
   }
   const { postback, pingback } = postedUrls(task);
+  const held =
+    account.disabledAt === null ? "" : `; ${disabledText(account, account.disabledAt, reader)}`;
   const fields = [
     ...(kind === "pingback" ? [] : [{ name: "postback_url", url: postback }]),
     ...(kind === "postback" ? [] : [{ name: "pingback_url", url: pingback }]),
   ];
   if (fields.every(({ url }) => url === null)) {
-    return `nothing is sent: the task was posted without ${fields.map(({ name }) => name).join(" and ")}`;
+    const names = fields.map(({ name }) => name).join(" and ");
+    return `nothing is sent: the task was posted without ${names}${isFinished(state) ? "" : held}`;
   }
-  if (state === "completed" || state === "failed") return "no webhook of the task is recorded";
+  if (isFinished(state)) return "no webhook of the task is recorded";
   const created = reader.writeTime(task.createdAt);
-  return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished`;
+  return `not sent yet: the task, posted at ${created}, is ${state}, and webhooks go out once it has finished${held}`;
 }
 
 interface EndedAttempt extends Attempt {
@@ -116,13 +127,30 @@ interface EndedAttempt extends Attempt {
   readonly endedAt: number;
 }
 
-function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumstances): string {
+function explainScheduled(attempt: Attempt, circumstances: Circumstances): string {
+  const { number, dueAt } = attempt;
+  const { now, reader, account, pause } = circumstances;
+  if (account.disabledAt !== null) {
+    const cause = disabledText(account, account.disabledAt, reader);
+    return `suspended: attempt ${number}, due at ${reader.writeTime(dueAt)}, waits: ${cause}`;
+  }
+  if (pause !== null) return explainPaused(attempt, pause, circumstances);
   const due = `scheduled: attempt ${number} is due`;
   if (dueAt > now) return `${due} at ${reader.writeTime(dueAt)}, in ${durationText(dueAt - now)}`;
   return (
     `${due} since ${reader.writeTime(dueAt)}, and starts when the daemon runs and ` +
     "a slot is free"
   );
+}
+
+function disabledText(
+  { login }: TaskAccount,
+  since: number,
+  { role, writeTime }: ExplanationReader,
+): string {
+  const enable = `enable it with 'postbackd admin account enable ${login}'`;
+  const remedy = adviceText({ operator: enable }, role);
+  return `the account ${login} is disabled since ${writeTime(since)}; ${remedy}`;
 }
 
 function explainPaused(

@@ -180,16 +180,29 @@ function timelineText(
   },
 ): string {
   const { task, deliveries } = found;
+  const shown = deliveries.map((delivery) =>
+    deliveryDocument(delivery, { found, now, reader, pauses }),
+  );
   const fields: Omit<Timeline, "task"> = {
     run: runDocument(found, deps),
-    explanation: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
-    deliveries: deliveries.map((delivery) =>
-      deliveryDocument(delivery, { found, now, reader, pauses }),
-    ),
+    explanation:
+      shown.length === 0
+        ? explainNoDelivery(task, { kind: null, reader, account: found })
+        : unstartedText(shown),
+    deliveries: shown,
     time: timeText(now),
   };
   // A task is kept as the JSON text that clients see, and is not parsed on its way out.
   return `${envelope(fields).slice(0, -1)},"task":${taskText(found, progress)}}`;
+}
+
+/** The explanations of deliveries that wait for their first attempt; null if an attempt has started. */
+function unstartedText(deliveries: readonly TimelineDelivery[]): string | null {
+  const isStarted = deliveries.some((each) =>
+    each.attempts.some(({ started_at: start }) => start !== null),
+  );
+  if (isStarted) return null;
+  return [...new Set(deliveries.map(({ explanation }) => explanation))].join("; ");
 }
 
 function taskText(found: TaskTimeline, progress: TaskProgress | null): string {
@@ -227,6 +240,7 @@ function deliveryDocument(
   const host = form.kind === "form" ? form.hostname : "";
   const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext, traceText };
   const pause = pauseOf(pauses, { login: found.login, host });
+  const circumstances = { now, reader, account: found, pause };
   const last = attempts.at(-1);
   const isScheduled = last !== undefined && last.startedAt === null;
   const newest = attempts.findLast(hasGoneOut);
@@ -240,13 +254,13 @@ function deliveryDocument(
     url,
     host,
     state,
-    explanation: explainDelivery(delivery, { now, reader, pause }),
+    explanation: explainDelivery(delivery, circumstances),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
     is_paused: state === "scheduled" && pause !== null,
     request: requestDocument(request, url),
     attempts: attempts.map((attempt, index) => ({
       ...attemptDocument(attempt),
-      explanation: explainAttempt(attempt, { url, now, reader }),
+      explanation: explainAttempt(attempt, { ...circumstances, url }),
       retry_after: attempt.retryAfter,
       request_headers: headers[index] ?? [],
     })),

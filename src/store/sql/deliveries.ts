@@ -20,7 +20,8 @@ export const FIND_OWN_TASK = statement(
 /** Finds a task of any account. */
 export const FIND_ANY_TASK = ofTasks(
   (of) => `
-  SELECT ${of.all}, t.seq, t.trace_text AS "traceText", c.login, ${SECRET_COLUMNS}
+  SELECT ${of.all}, t.seq, t.trace_text AS "traceText", c.login, c.disabled_at AS "disabledAt",
+    ${SECRET_COLUMNS}
   FROM tasks AS t JOIN accounts AS c ON c.seq = t.account_seq ${of.joins}
   WHERE t.id = @id::uuid`,
 );
@@ -125,6 +126,7 @@ interface AnyTaskRow extends TaskRow, WebhookSecrets {
   readonly traceText: string | null;
   readonly seq: number;
   readonly login: string;
+  readonly disabledAt: number | null;
 }
 
 /** An attempt with its delivery. */
@@ -208,9 +210,10 @@ export const taskDeliveryReads = {
   *findTaskDeliveries(id) {
     const row = yield* get<AnyTaskRow>(FIND_ANY_TASK, { id });
     if (row === undefined) return null;
-    const { login, webhookSecret, webhookSecretNext, traceText } = row;
+    const { login, disabledAt, webhookSecret, webhookSecretNext, traceText } = row;
     const deliveries = yield* deliveriesOf(row.seq);
-    return { login, webhookSecret, webhookSecretNext, traceText, task: toTask(row), deliveries };
+    const of = { login, disabledAt, webhookSecret, webhookSecretNext, traceText };
+    return { ...of, task: toTask(row), deliveries };
   },
 } satisfies StoreUseCases;
 

@@ -13,7 +13,7 @@ import { get, type StoreUseCases } from "./use-case.ts";
  */
 const findTimeline = (of: TaskDialect, leaseColumns: string, leaseJoins: string): string => `
   SELECT ${of.summary}, t.seq, t.account_seq AS "accountId", ${of.isReady} AS "isReady", t.trace_text AS "traceText",
-    c.login, ${SECRET_COLUMNS}, octet_length(${of.inputText}) AS "inputBytes",
+    c.login, c.disabled_at AS "disabledAt", ${SECRET_COLUMNS}, octet_length(${of.inputText}) AS "inputBytes",
     octet_length(${of.resultText}) AS "resultBytes", ${of.errorText} AS "errorText", w.name AS worker, ${leaseColumns}
   FROM tasks AS t
   JOIN accounts AS c ON c.seq = t.account_seq
@@ -44,6 +44,7 @@ export const FIND_TEXTS = ofTasks(
 type RowFields =
   | "accountId"
   | "login"
+  | "disabledAt"
   | "traceText"
   | keyof WebhookSecrets
   | "inputBytes"
@@ -68,14 +69,21 @@ export const timelineReads = {
     const row = yield* get<TimelineRow>(FIND_TIMELINE, { scope, id });
     if (row === undefined) return null;
     const { seq: taskSeq, accountId, login, webhookSecret, webhookSecretNext, traceText } = row;
-    const { inputBytes, resultBytes } = row;
+    const { disabledAt, inputBytes, resultBytes } = row;
     const deliveries = yield* deliveriesOf(taskSeq);
     // Only the body of a postback holds them.
     const isSent = deliveries.some(({ kind }) => kind === "postback");
     const texts = isSent ? yield* get<Texts>(FIND_TEXTS, { taskSeq }) : undefined;
     const task = toTask({ ...row, ...(texts ?? NO_TEXTS) });
     const of = { accountId, login, webhookSecret, webhookSecretNext, traceText, task, deliveries };
-    return { ...of, isReady: Boolean(row.isReady), inputBytes, resultBytes, lease: toLease(row) };
+    return {
+      ...of,
+      disabledAt,
+      isReady: Boolean(row.isReady),
+      inputBytes,
+      resultBytes,
+      lease: toLease(row),
+    };
   },
 } satisfies StoreUseCases;
 
