@@ -70,7 +70,11 @@ const list = defineAdminCommand({
       const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
       const deliveries = found.slice(0, query.limit);
       const records = deliveries.map(deliveryRecord);
-      const rows = records.map(({ last_attempt: last, ...each }) => ({ ...each, ...last }));
+      const rows = records.map(({ last_attempt: last, ...each }) => ({
+        ...each,
+        ...last,
+        attempt: last?.number ?? null,
+      }));
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
       const { more: end, nextCursor } = pageEnd(next);
       const texts = { none: NO_DELIVERY, columns: COLUMNS, end };
@@ -81,7 +85,7 @@ const list = defineAdminCommand({
 
 const COLUMNS = [
   ...(["ended_at", "task_id", "login", "kind", "host", "state"] as const),
-  ...(["number", "outcome", "http_status", "error", "next_attempt_at"] as const),
+  ...(["attempt", "outcome", "http_status", "error", "next_attempt_at"] as const),
 ];
 const NO_DELIVERY =
   "No delivery matches the filter. A task has deliveries once it has finished. A task that task_post refused has none: " +

@@ -241,7 +241,7 @@ test("list shows deliveries newest first, page by page, without their paths", as
   ]);
   assert.equal(all.next_cursor, null);
   assert.deepEqual([...first.deliveries, ...rest.deliveries], all.deliveries);
-  assert.match(failed.stdout, /^ENDED AT +TASK ID +LOGIN +KIND +HOST +STATE .*\n.+\n$/);
+  assert.match(failed.stdout, /^ENDED AT +TASK ID +LOGIN +KIND +HOST +STATE +ATTEMPT .*\n.+\n$/);
   assert.match(failed.stdout, / postback +127\.0\.0\.1 +scheduled +1 +failed +500 /);
   assert.doesNotMatch(failed.stdout, /hidden|token/);
   assert.match(none.stdout, /^No delivery/);
