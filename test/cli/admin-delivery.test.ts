@@ -57,7 +57,7 @@ test("the first line of show explains the delivery, for every outcome", async (t
     ["http://nowhere.example/", "given up .*nowhere\\.example does not exist"],
     [
       "http://hooks.example/",
-      'refused: hooks\\.example .*webhooks\\.allow = \\["10\\.1\\.2\\.3"\\]',
+      'refused: hooks\\.example .*webhooks\\.allow = \\["10\\.1\\.2\\.3:80"\\]',
     ],
   ];
   const ids: string[] = [];
