@@ -160,7 +160,7 @@ const LIMIT = { min: 1, max: 1000, standard: 100 };
 // So long is the type of a refused task at most that is kept as it was posted.
 const TYPE_LENGTH_MAX = 64;
 
-/** Every list of tasks can be asked for these, beside its cursor: parts of a search, and how much of what passes. */
+/** The filters and the page size that every list of tasks has, besides its cursor. */
 const LIST_QUERY = {
   limit: wholeNumber(
     LIMIT,

@@ -8,7 +8,7 @@ import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { searchValues } from "./task-search.ts";
 import { all, get, together, type UseCase } from "./use-case.ts";
 
-/** Reads small sets of tasks entirely, instead of along an index that most of them are not in. */
+/** Reads sets of tasks that are known to be small entirely, and sorts them, instead of walking a large index. */
 
 /** A set that is small in most databases, and has an index. */
 type FewSet =

@@ -5,8 +5,8 @@ import { openWriter, type Connection } from "./connection.ts";
 import { DamageError, damagedFile } from "./file-check.ts";
 
 /**
- * The version that `schema.sql` describes. It is the version of the first release, 0.1.0: no file of an earlier version
- * is in use, so no migration exists.
+ * The version that `schema.sql` describes. 0.1.0 is not released, so every change of the tables raises this number, and
+ * no migration exists.
  */
 export const SCHEMA_VERSION = 12;
 
