@@ -186,34 +186,31 @@ clusterTest(
   },
 );
 
-clusterTest(
-  "the timeline explains a disabled account and a pause alike at each level",
-  async (t) => {
-    const { receiver, daemon } = await startPair(t);
-    const operator = await byOperator(daemon);
-    const headers = [...operator, "Content-Type: application/json"];
-    const act = async (target: string): Promise<void> => {
-      await asked(daemon, { method: "POST", target, headers, body: "{}" });
-    };
-    await act("/v1/operator/delivery_pauses");
-    const id = await postOne(daemon, { postback_url: receiver.url() });
-    await daemon.daemon.idle();
-    const sentencesOf = async (): Promise<readonly (string | null | undefined)[]> => {
-      const { explanation, deliveries } = await timelineOf(daemon, id, operator);
-      const [delivery] = deliveries;
-      return [explanation, delivery?.explanation, delivery?.attempts[0]?.explanation];
-    };
+test("the timeline explains a disabled account and a pause alike at each level", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  const operator = await byOperator(daemon);
+  const headers = [...operator, "Content-Type: application/json"];
+  const act = async (target: string): Promise<void> => {
+    await asked(daemon, { method: "POST", target, headers, body: "{}" });
+  };
+  await act("/v1/operator/delivery_pauses");
+  const id = await postOne(daemon, { postback_url: receiver.url() });
+  await daemon.daemon.idle();
+  const sentencesOf = async (): Promise<readonly (string | null | undefined)[]> => {
+    const { explanation, deliveries } = await timelineOf(daemon, id, operator);
+    const [delivery] = deliveries;
+    return [explanation, delivery?.explanation, delivery?.attempts[0]?.explanation];
+  };
 
-    const paused = await sentencesOf();
-    await act("/v1/operator/accounts/disable/tester");
-    const suspended = await sentencesOf();
+  const paused = await sentencesOf();
+  await act("/v1/operator/accounts/disable/tester");
+  const suspended = await sentencesOf();
 
-    for (const sentence of paused) assert.match(sentence ?? "", /^paused: .*; resume them$/);
-    for (const sentence of suspended) {
-      assert.match(sentence ?? "", /^suspended: .* 'postbackd admin account enable tester'$/);
-    }
-  },
-);
+  for (const sentence of paused) assert.match(sentence ?? "", /^paused: .*; resume them$/);
+  for (const sentence of suspended) {
+    assert.match(sentence ?? "", /^suspended: .* 'postbackd admin account enable tester'$/);
+  }
+});
 
 test("times in explanations are in the zone of the query, or in UTC", async (t) => {
   const { receiver, daemon } = await startPair(t);
