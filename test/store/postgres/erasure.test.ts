@@ -130,7 +130,7 @@ describe("erasures on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     await whenBlocking(other);
     await other.query("DELETE FROM keys; DELETE FROM accounts");
     await other.query("COMMIT");
-    await assert.rejects(posted, /no such account/);
+    await assert.rejects(posted, /account does not exist/);
     assert.deepEqual(await rows(), NONE);
   });
 
