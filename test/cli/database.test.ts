@@ -8,7 +8,6 @@ import {
   readFileSync,
   readdirSync,
   renameSync,
-  rmSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -22,7 +21,7 @@ import { nodesAnswer } from "../../src/cli/admin-worker.ts";
 import { SCHEMA } from "../../src/store/postgres/machine/schema.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, startProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
-import { makeDatabase } from "../helpers/store.ts";
+import { leaveOnlyWal, makeDatabase } from "../helpers/store.ts";
 import { runHere } from "./in-process.ts";
 
 async function newFile(t: TestContext): Promise<string> {
@@ -70,12 +69,7 @@ test("a -wal of another file is refused", async (t) => {
 
 test("a missing file next to a -wal with commits is not created", async (t) => {
   const file = await newFile(t);
-  const connection = new Database(file);
-  connection.exec("CREATE TABLE other (a); DROP TABLE other");
-  const wal = readFileSync(`${file}-wal`);
-  connection.close();
-  rmSync(file);
-  writeFileSync(`${file}-wal`, wal);
+  const wal = leaveOnlyWal(file);
 
   for (const command of COMMANDS) {
     const { code, stderr } = await runHere(t, [...command.split(" "), "--db", file]);

@@ -14,15 +14,13 @@ import {
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import Database from "better-sqlite3";
-
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { makeCertificate } from "../helpers/certificate.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
-import { makeDatabase } from "../helpers/store.ts";
+import { leaveOnlyWal, makeDatabase } from "../helpers/store.ts";
 import { runHere } from "./in-process.ts";
 
 interface Finding {
@@ -140,12 +138,7 @@ test("doctor finds a -wal without its database", async (t) => {
   const cwd = temporaryFolder(t);
   const file = join(cwd, "postbackd.db");
   await makeDatabase(file);
-  const connection = new Database(file);
-  connection.exec("CREATE TABLE other (a); DROP TABLE other");
-  const wal = readFileSync(`${file}-wal`);
-  connection.close();
-  rmSync(file);
-  writeFileSync(`${file}-wal`, wal);
+  leaveOnlyWal(file);
 
   assertVerdicts(await examine(t, cwd), ["database failed"]);
 });

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
+import Database from "better-sqlite3";
+
 import { hashKey, newKeyId } from "../../src/domain/account/key.ts";
 import type { OwnLimits, PostQuota } from "../../src/domain/account/quota.ts";
 import type { ClockReading, RetentionEnd } from "../../src/domain/clock/service-clock.ts";
@@ -56,6 +58,17 @@ export function newDatabaseFile(t: TestContext): string {
 export async function makeDatabase(file: string): Promise<void> {
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 1 });
   await store.close();
+}
+
+/** Deletes a database file, and leaves its -wal with a commit. Returns the bytes of the -wal. */
+export function leaveOnlyWal(file: string): Uint8Array {
+  const connection = new Database(file);
+  connection.exec("CREATE TABLE other (a); DROP TABLE other");
+  const wal = readFileSync(`${file}-wal`);
+  connection.close();
+  rmSync(file);
+  writeFileSync(`${file}-wal`, wal);
+  return wal;
 }
 
 /**
