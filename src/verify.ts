@@ -128,8 +128,8 @@ export interface Verified {
 }
 
 /**
- * Reads the body of a request of node:http, and says whether it is a genuine webhook: a POST a postback, a GET a
- * pingback. For pingbacks give the `baseUrl`, unless clients reach this server without any proxy.
+ * Reads the body of a request of node:http, and returns it and whether the request is a genuine webhook: a POST is a
+ * postback, a GET a pingback. For pingbacks give the `baseUrl`, unless clients reach this server without any proxy.
  *
  * Rejects with a TypeError if the body was read before or no secret is given; its message has the remedy.
  */

@@ -87,8 +87,8 @@ export const YES_ARG = { yes: toggle("Do it without a question") };
 
 /**
  * Shows what is lost, and how much, and waits for a yes at the terminal. Does nothing with `--yes`, and without a
- * terminal: a script means what it runs. Throws a {@link CommandFailure} for a no or an empty
- * line, and repeats the question after any other word.
+ * terminal: a script means what it runs. Throws a {@link CommandFailure} for a no or an empty line, and repeats the
+ * question after any other word.
  */
 export async function confirm(
   { yes }: { readonly yes: boolean },
