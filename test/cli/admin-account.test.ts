@@ -383,5 +383,6 @@ test("erase removes all data of a disabled account, also for a new account with 
   const listed = await daemon.call("/v1/tasks", { headers: asOther });
   assert.equal(((await listed.json()) as { tasks_count: number }).tasks_count, 2);
   await createTestAccount(file);
+  await daemon.daemon.idle();
   assert.deepEqual(rowsOf(file, 3), { keys: 1, task_inputs: 2, task_results: 2 });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext } from "node:test";
 
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
-import type { Logger } from "../../src/domain/log.ts";
+import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { Engine } from "../../src/run/engine.ts";
 import type { RunOutcome } from "../../src/run/runner.ts";
@@ -22,7 +22,6 @@ import {
   T0,
 } from "../helpers/store.ts";
 
-const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 export const HOST = "127.0.0.1";
 export const WORKER_TYPE = { concurrency: 9, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
 
@@ -38,6 +37,8 @@ export class Node {
   readonly cluster = new FakeCluster(this.clock);
   readonly engine: Engine;
   readonly sent: string[] = [];
+  /** The facts of its warnings. */
+  readonly warnings: LogFacts[] = [];
   readonly runs: Run[] = [];
   /** The ids of tasks whose end it reported. */
   readonly ended: string[] = [];
@@ -57,6 +58,8 @@ export class Node {
       inFlightPerHostMax = 2,
     }: { readonly overrides?: Partial<Store>; readonly inFlightPerHostMax?: number } = {},
   ) {
+    const warn = (facts: LogFacts): void => void this.warnings.push(facts);
+    const log: Logger = { debug() {}, info() {}, warn, error() {} };
     const allow = parseAllowList([HOST]);
     assert(allow.kind === "allow-list");
     const gate = Promise.withResolvers<void>();

@@ -131,6 +131,8 @@ test("runs and attempts of an ended node are claimed at its end, and searched on
   await turns();
 
   assert.deepEqual(counts(), [1, 1]);
+  // Nothing of the changes at which nothing was left.
+  assert.deepEqual(node.warnings, [{ requeued: 1, interrupted: 1 }]);
   assert.equal(node.runs[0]?.id, run.id);
   const [delivery] = (await store.listDeliveries({ accountId, id: attempt.taskId })) ?? [];
   assert.deepEqual(
