@@ -1,4 +1,4 @@
--- The database of postbackd, version 12: one SQLite file in WAL mode. Every table is STRICT.
+-- The database of postbackd, version 13: one SQLite file in WAL mode. Every table is STRICT.
 --
 -- - Times are milliseconds since the epoch, UTC, as the machine's clock showed them.
 -- - `erase_at` is a time of the service clock. It starts at the machine's clock, then counts elapsed time only
@@ -229,16 +229,15 @@ CREATE TABLE deliveries (
   url      TEXT    NOT NULL,
   -- The account of the task and this host are the lane, the queue of the account's attempts to the host.
   host     TEXT    NOT NULL,
-  -- `waiting` until the task finishes; `open` while an attempt is scheduled or in flight; then the delivery's end.
-  state    TEXT    NOT NULL DEFAULT 'waiting'
-           CHECK (state IN ('waiting', 'open', 'delivered', 'given_up', 'refused')),
+  -- NULL until the delivery ends. It has an attempt that has not ended from the end of its task on.
+  ended    TEXT    CHECK (ended IN ('delivered', 'given_up', 'refused')),
   PRIMARY KEY (task_seq, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Finds the deliveries that failed permanently. They are few. The index has host and state, so that it alone suffices
+-- Finds the deliveries that failed permanently. They are few. The index has host and end, so that it alone suffices
 -- to count the deliveries of an erased task.
-CREATE INDEX deliveries_failed ON deliveries (task_seq, host, state)
-  WHERE state IN ('given_up', 'refused');
+CREATE INDEX deliveries_failed ON deliveries (task_seq, host, ended)
+  WHERE ended IN ('given_up', 'refused');
 
 -- Scheduled attempts (started_at is NULL), attempts in flight (only ended_at is NULL), and ended attempts. One table is
 -- both queue and log.

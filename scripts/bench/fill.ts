@@ -65,8 +65,8 @@ export async function fillFile(file: DaemonFile, filling: Filling): Promise<void
     copyRows(database, { table: "accounts", where: "accounts.seq = 1", times: accounts - 1, anew });
     database.exec(`
       UPDATE tasks SET account_seq = 1 + seq % ${accounts} WHERE seq % 2 = 0;
-      INSERT INTO deliveries (task_seq, kind, url, host, state)
-        SELECT seq, 'postback', 'https://h' || (seq % ${hosts}) || '.example/', 'h' || (seq % ${hosts}) || '.example', 'open'
+      INSERT INTO deliveries (task_seq, kind, url, host)
+        SELECT seq, 'postback', 'https://h' || (seq % ${hosts}) || '.example/', 'h' || (seq % ${hosts}) || '.example'
         FROM tasks WHERE state = 'completed' ORDER BY seq LIMIT ${retries};
       INSERT INTO attempts
           (account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome, http_status, error)

@@ -69,7 +69,7 @@ const ON_SERVER = {
 const IN_FILE = {
   unfinished: UNFINISHED,
   inFlight: `SELECT ${IS_IN_FLIGHT}`,
-  undelivered: "SELECT count(*) FROM deliveries WHERE state <> 'delivered'",
+  undelivered: "SELECT count(*) FROM deliveries WHERE ended IS NOT 'delivered'",
 };
 
 const POLL_MS = 10;

@@ -23,7 +23,7 @@ const WRONG_COUNTS = `
       UNION ALL
       SELECT t.account_seq, 'undelivered', -1
       FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
-      WHERE d.state IN ('given_up', 'refused')
+      WHERE d.ended IN ('given_up', 'refused')
       UNION ALL
       SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES})
       FROM tasks AS t
@@ -42,9 +42,9 @@ const WRONG_HOSTS = `
     SELECT 1 FROM (
       SELECT account_seq, host, given_up, refused, retrying FROM host_counts
       UNION ALL
-      SELECT t.account_seq, d.host, -(d.state = 'given_up'), -(d.state = 'refused'), 0
+      SELECT t.account_seq, d.host, -(d.ended = 'given_up'), -(d.ended = 'refused'), 0
       FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
-      WHERE d.state IN ('given_up', 'refused')
+      WHERE d.ended IN ('given_up', 'refused')
       UNION ALL
       SELECT t.account_seq, a.host, 0, 0, -1
       FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
@@ -106,12 +106,12 @@ const SENT_CANCELLED = `
   WHERE t.state = 'cancelled' AND (
     t.ready = 1
     OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.task_seq = t.seq)
-    OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.task_seq = t.seq AND d.state <> 'waiting')
+    OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.task_seq = t.seq AND d.ended IS NOT NULL)
   )`;
 
 const DELIVERED = `
   SELECT t.id || '-' || d.kind FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
-  WHERE d.state = 'delivered'`;
+  WHERE d.ended = 'delivered'`;
 
 /** Lists all faults of a database, after any fault of its daemon and also while one runs. */
 export function inspectAnytime(file: string, promises: Promises): readonly string[] {
@@ -164,7 +164,7 @@ export function inspectFinished(file: string, promises: Promises): readonly stri
   const count = (what: string): number => view.number(`SELECT count(*) FROM ${what}`);
   const open = "tasks WHERE state NOT IN ('completed', 'failed', 'cancelled')";
   const undelivered = `deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
-    WHERE d.state <> 'delivered' AND t.state <> 'cancelled'`;
+    WHERE d.ended IS NOT 'delivered' AND t.state <> 'cancelled'`;
   const keys = wrongKeys(view, promises.promised);
   return [
     ...inspectAnytime(file, promises),

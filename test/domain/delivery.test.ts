@@ -7,7 +7,6 @@ import {
   ALONE,
   type AttemptOutcome,
   StartedAttempts,
-  beginsAnew,
   decideDelivery,
   examinedBy,
   isWorkedOff,
@@ -175,11 +174,6 @@ test("a bulk redelivery ends at the last attempt that existed at its start", () 
   assert(!isWorkedOff({ examined: 8, lastAttempt: 9 }));
   assert(isWorkedOff({ examined: 9, lastAttempt: 9 }));
   assert(isWorkedOff({ examined: 0, lastAttempt: 0 }));
-});
-
-test("only an ended delivery starts a new series", () => {
-  for (const state of ["delivered", "given_up", "refused"] as const) assert(beginsAnew(state));
-  for (const state of ["waiting", "open"] as const) assert(!beginsAnew(state));
 });
 
 test("an open delivery is scheduled until its attempt starts", () => {

@@ -175,7 +175,7 @@ test("an observed run and attempt is on disk", async (t) => {
   const daemon = await startTestDaemon(t, {
     observer: {
       run: () => look("SELECT state FROM tasks"),
-      attempt: () => look("SELECT state FROM deliveries"),
+      attempt: () => look("SELECT ended FROM deliveries"),
     },
   });
 

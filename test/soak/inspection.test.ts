@@ -22,13 +22,13 @@ const BYTES = 2 + 512 + 192;
 
 interface Facts {
   readonly taskState?: string;
-  readonly deliveryState?: string;
+  readonly ended?: string | null;
   readonly change?: string;
 }
 
 /** A database with the task `done` in that state, and one postback with one attempt; then changed by SQL. */
 function databaseWith(t: TestContext, facts: Facts = {}): string {
-  const { taskState = "completed", deliveryState = "delivered", change = "" } = facts;
+  const { taskState = "completed", ended = "delivered", change = "" } = facts;
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
   const file = join(scratch.path, "test.db");
@@ -43,8 +43,8 @@ function databaseWith(t: TestContext, facts: Facts = {}): string {
     INSERT INTO traffic (account_seq, step_ms, at, posted, completed, cancelled)
       SELECT value, 60000, 0, 1, ${Number(taskState === "completed")}, ${Number(taskState === "cancelled")}
       FROM json_each('[0, 1]');
-    INSERT INTO deliveries (task_seq, kind, url, host, state)
-      VALUES (1, 'postback', 'http://h/', 'h', '${deliveryState}');
+    INSERT INTO deliveries (task_seq, kind, url, host, ended)
+      VALUES (1, 'postback', 'http://h/', 'h', ${ended === null ? "NULL" : `'${ended}'`});
     INSERT INTO attempts
       (account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome)
       VALUES (1, 1, 'postback', 1, 0, 'h', 0, 0, 1, 'interrupted');
@@ -76,7 +76,7 @@ function promisingKeys(...promised: readonly (readonly [string, number])[]): Led
   return ledger;
 }
 
-const WAITING = { taskState: "cancelled", deliveryState: "waiting" };
+const WAITING = { taskState: "cancelled", ended: null };
 const READY = `
   UPDATE tasks SET ready = 1;
   INSERT INTO task_counts (account_seq, state, count) VALUES (1, 'ready', 1);`;
@@ -127,7 +127,7 @@ describe("after the end of all work", () => {
   const cases: readonly Case[] = [
     ["a lost task", {}, [/1 acknowledged .* lost/], promising("done", "lost")],
     ["a running task", { taskState: "running" }, [/1 tasks are not over/]],
-    ["an open delivery", { deliveryState: "open" }, [/1 deliveries are not over/]],
+    ["an open delivery", { ended: null }, [/1 deliveries are not over/]],
     ["attempts in order", { change: secondAttempt(2, 0, 1) }, []],
     ["a missing attempt", { change: secondAttempt(3, 0, 1) }, [/missing or repeated/]],
     // The first attempt was interrupted, which uses up no retry.
@@ -152,7 +152,7 @@ const texts = (input: string, bytes: number) => ({
 const counted = (word: string) => ({ change: `INSERT INTO task_counts VALUES (1, '${word}', 1);` });
 const undelivered = (state: string, counts: string) => ({
   change: `
-    UPDATE deliveries SET state = '${state}';
+    UPDATE deliveries SET ended = '${state}';
     INSERT INTO task_counts VALUES (1, 'undelivered', 1);
     INSERT INTO host_counts (account_seq, host, given_up, refused) VALUES (1, 'h', ${counts});`,
 });
@@ -179,7 +179,7 @@ describe("at any time", () => {
     ["a collected task that is ready", { change: READY }, [/1 .* collected are ready/], SHOWN],
     [
       "a completed task that runs again, and its delivery",
-      { taskState: "running", deliveryState: "open" },
+      { taskState: "running", ended: null },
       [/1 completed tasks are not/, /1 deliveries .* shown as delivered are not/],
       SHOWN,
     ],

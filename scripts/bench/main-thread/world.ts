@@ -149,7 +149,7 @@ function multiply(database: Database.Database, tried: string): void {
     times: ATTEMPTS - 1,
     anew: { seq: "NULL", number: "number + n.i" },
   });
-  database.exec("UPDATE deliveries SET state = 'given_up' WHERE state = 'open'");
+  database.exec("UPDATE deliveries SET ended = 'given_up' WHERE ended IS NULL");
   const where = "at = (SELECT max(at) FROM host_traffic)";
   const host = "printf('%060d.%060d.example.com', n.i, n.i)";
   copyRows(database, { table: "host_traffic", where, times: HOSTS, anew: { host } });

@@ -134,12 +134,9 @@ export interface Delivery {
   readonly attempts: readonly Attempt[];
 }
 
-/** `waiting` until its task has ended, `open` while an attempt is scheduled or in flight. */
-export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
-
 /** The state of a begun delivery. While it is open, its last attempt decides whether it waits or is being sent. */
 export function shownDeliveryState(
-  state: Exclude<StoredDeliveryState, "waiting">,
+  state: "open" | EndedDeliveryState,
   last: Pick<Attempt, "startedAt"> | undefined,
 ): DeliveryState {
   if (state !== "open") return state;
@@ -148,11 +145,6 @@ export function shownDeliveryState(
 
 /** The first attempt of each series, due immediately when the task ends or the delivery is sent again. */
 export const FIRST_ATTEMPT = { number: 1, retry: 0 } as const;
-
-/** True if it begins a fresh series when it is sent again. For an open one, the scheduled attempt becomes due. */
-export function beginsAnew(state: StoredDeliveryState): state is EndedDeliveryState {
-  return state !== "waiting" && state !== "open";
-}
 
 /** The sequel of an attempt's outcome. `retry` counts the retries that are used once the next attempt starts. */
 export type DeliveryDecision =

@@ -161,7 +161,7 @@ export const TO_SERVER: readonly CopyToServer[] = [
     columns: typed(`
       task_seq bigint, kind webhook_kind, url text, host text, ended delivery_end`),
     from: `
-      SELECT task_seq, kind, url, host, iif(state IN ('waiting', 'open'), NULL, state) FROM deliveries
+      SELECT task_seq, kind, url, host, ended FROM deliveries
       ORDER BY task_seq, kind`,
   },
   {
@@ -314,12 +314,9 @@ export const TO_FILE: readonly CopyToFile[] = [
   },
   {
     table: "deliveries",
-    columns: ["task_seq", "kind", "url", "host", "state"],
+    columns: ["task_seq", "kind", "url", "host", "ended"],
     from: `
-      SELECT d.task_seq, d.kind, d.url, d.host,
-        coalesce(d.ended::text, CASE WHEN o.seq IS NULL THEN 'waiting' ELSE 'open' END)
-      FROM deliveries AS d LEFT JOIN outbox AS o ON o.task_seq = d.task_seq AND o.kind = d.kind
-      ORDER BY d.task_seq, d.kind`,
+      SELECT task_seq, kind, url, host, ended FROM deliveries ORDER BY task_seq, kind`,
   },
   {
     table: "attempts",

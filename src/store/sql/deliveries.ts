@@ -40,7 +40,7 @@ const ATTEMPT_COLUMNS = `
  */
 export const SELECT_ATTEMPTS = eachDialect({
   sqlite: `
-    SELECT d.kind, d.url, d.state, a.seq, ${ATTEMPT_COLUMNS}
+    SELECT d.kind, d.url, coalesce(d.ended, 'open') AS state, a.seq, ${ATTEMPT_COLUMNS}
     FROM deliveries AS d CROSS JOIN attempts AS a ON a.seq IN (
       SELECT seq FROM attempts WHERE task_seq = d.task_seq AND kind = d.kind
       ORDER BY seq DESC LIMIT ${ATTEMPTS_SHOWN_MAX}
@@ -75,15 +75,10 @@ export const HASTEN_SCHEDULED = eachDialect({
   postgres: hastenAttempts("outbox", "least"),
 });
 
-const selectEnded = (hasEnded: string, end: string): string => `
+export const SELECT_ENDED = statement(`
   SELECT kind FROM deliveries
-  WHERE task_seq = @taskSeq AND ${hasEnded} AND (@kind::webhook_kind IS NULL OR kind = @kind)
-    AND (@states::delivery_end[] IS NULL OR ${end} = ANY (@states))`;
-
-export const SELECT_ENDED = eachDialect({
-  sqlite: selectEnded(`state NOT IN ('waiting', 'open')`, "state"),
-  postgres: selectEnded(`ended IS NOT NULL`, "ended"),
-});
+  WHERE task_seq = @taskSeq AND ended IS NOT NULL AND (@kind::webhook_kind IS NULL OR kind = @kind)
+    AND (@states::delivery_end[] IS NULL OR ended = ANY (@states))`);
 
 /**
  * Finds which deliveries have ended; PostgreSQL starts their new attempts in the same statement. It locks them first: a
@@ -91,10 +86,10 @@ export const SELECT_ENDED = eachDialect({
  */
 export const BEGIN_SERIES = eachDialect({
   sqlite: `
-    SELECT @accountIds ->> t.key AS "accountId", d.task_seq AS "taskSeq", d.kind, d.host, d.state
+    SELECT @accountIds ->> t.key AS "accountId", d.task_seq AS "taskSeq", d.kind, d.host, d.ended AS state
     FROM json_each(@taskSeqs) AS t
       CROSS JOIN deliveries AS d ON d.task_seq = t.value AND d.kind = @kinds ->> t.key
-    WHERE d.state NOT IN ('waiting', 'open')`,
+    WHERE d.ended IS NOT NULL`,
   postgres: `
     WITH found AS (
       SELECT a.account_seq, d.task_seq, d.kind, d.host, d.ended, a.next_seq
@@ -115,7 +110,7 @@ export const BEGIN_SERIES = eachDialect({
 });
 
 const OPEN_DELIVERY = onlySqlite(
-  `UPDATE deliveries SET state = 'open' WHERE task_seq = @taskSeq AND kind = @kind`,
+  `UPDATE deliveries SET ended = NULL WHERE task_seq = @taskSeq AND kind = @kind`,
 );
 
 const INSERT_FIRST_ATTEMPT = onlySqlite(`

@@ -45,11 +45,11 @@ const NEWEST_ON_SQLITE = `attempts AS a CROSS JOIN deliveries AS d ON ${OF_DELIV
 const ENDED_ON_POSTGRES = `attempts AS a JOIN deliveries AS d ON ${OF_DELIVERY}`;
 
 /** An ended delivery that passes. */
-const PASSES_ON_SQLITE = `${passes("a", "d.state")} AND a.ended_at IS NOT NULL AND d.state <> 'open' AND ${IS_NEWEST}`;
+const PASSES_ON_SQLITE = `${passes("a", "d.ended")} AND a.ended_at IS NOT NULL AND d.ended IS NOT NULL AND ${IS_NEWEST}`;
 const PASSES_ON_POSTGRES = `${passes("a", "d.ended::text")} AND d.ended IS NOT NULL AND ${IS_NEWEST}`;
 
 const OPEN_STATE = `CASE WHEN a.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END`;
-const SHOWN_STATE = `CASE WHEN d.state <> 'open' THEN d.state ELSE ${OPEN_STATE} END`;
+const SHOWN_STATE = `coalesce(d.ended, ${OPEN_STATE})`;
 
 /** Selects ended deliveries from `attempts AS a` and `deliveries AS d`. */
 export function selectEnded(columns: string, end: string) {

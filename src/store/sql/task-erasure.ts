@@ -65,9 +65,9 @@ export const SUM_ERASED = eachDialect({
       UNION ALL SELECT t.account_seq, a.host, 'retrying', 1
         FROM t CROSS JOIN attempts AS a INDEXED BY attempts_by_delivery ON a.task_seq = t.seq
         WHERE a.ended_at IS NULL AND a.retry > 0
-      UNION ALL SELECT t.account_seq, d.host, d.state, 1
+      UNION ALL SELECT t.account_seq, d.host, d.ended, 1
         FROM t CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
-        WHERE d.state IN ('given_up', 'refused')
+        WHERE d.ended IN ('given_up', 'refused')
     )
     SELECT account_seq AS "accountId", host, word, sum(count) AS count FROM erased
     GROUP BY account_seq, host, word`,
@@ -118,7 +118,7 @@ const findToErase = (of: TaskDialect, open: string): string => `
 export const FIND_TO_ERASE = eachDialect({
   sqlite: findToErase(
     { ...ON_SQLITE, joins: "" },
-    `deliveries AS d WHERE d.task_seq = t.seq AND d.state = 'open'`,
+    `attempts AS a WHERE a.task_seq = t.seq AND a.ended_at IS NULL`,
   ),
   postgres: findToErase(ON_POSTGRES, `outbox AS o WHERE o.task_seq = t.seq`),
 });
@@ -150,7 +150,7 @@ const keepUndelivered = (table: string, seq: string, open: string): string => `
 
 /** Those of them that have a webhook still to be sent. They are no longer due. */
 export const KEEP_UNDELIVERED = eachDialect({
-  sqlite: `${keepUndelivered("tasks", "seq", "deliveries")} AND o.state = 'open') RETURNING seq`,
+  sqlite: `${keepUndelivered("tasks", "seq", "attempts")} AND o.ended_at IS NULL) RETURNING seq`,
   postgres: `${keepUndelivered("ends", "task_seq", "outbox")}) RETURNING task_seq AS seq`,
 });
 

@@ -16,7 +16,7 @@ import { type SummaryRow, toSummary } from "../common/row.ts";
 import type { FoundDelivery, FoundTaskRow, TaskPlace } from "../store.ts";
 import { type Flag, type Values, eachDialect, statement } from "./statement.ts";
 import { ON_POSTGRES, ON_SQLITE } from "./task-columns.ts";
-import { DELIVERIES_ON_POSTGRES, PASSES, SHOWN_STATE_ON_POSTGRES } from "./task-search.ts";
+import { DELIVERIES_ON_POSTGRES, PASSES, SHOWN_STATE } from "./task-search.ts";
 import { chooseSource, eachSource, sourceValues } from "./task-sources.ts";
 import { all, get, together, type UseCase } from "./use-case.ts";
 
@@ -83,8 +83,7 @@ const newestAttempt = (condition: string): string => `
 /** The webhooks of tasks: the attempt that is scheduled or in flight, the last that has ended, and how many have. */
 export const FIND_DELIVERIES = eachDialect({
   sqlite: `
-  SELECT d.task_seq AS taskSeq, d.kind, d.host, o.started_at AS startedAt,
-    CASE WHEN d.state <> 'open' THEN d.state WHEN o.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END AS state,
+  SELECT d.task_seq AS taskSeq, d.kind, d.host, ${SHOWN_STATE} AS state, o.started_at AS startedAt,
     CASE WHEN o.started_at IS NULL THEN o.due_at END AS nextDueAt, l.outcome, l.http_status AS httpStatus, l.error,
     l.ended_at AS endedAt, (
       SELECT count(*) FROM (
@@ -95,7 +94,7 @@ export const FIND_DELIVERIES = eachDialect({
   LEFT JOIN attempts AS o ON o.seq = ${newestAttempt("")} AND o.ended_at IS NULL
   LEFT JOIN attempts AS l ON l.seq = ${newestAttempt("AND ended_at IS NOT NULL")}`,
   postgres: `
-  SELECT d.task_seq AS "taskSeq", d.kind, d.host, ${SHOWN_STATE_ON_POSTGRES} AS state, o.started_at AS "startedAt",
+  SELECT d.task_seq AS "taskSeq", d.kind, d.host, ${SHOWN_STATE} AS state, o.started_at AS "startedAt",
     CASE WHEN o.started_at IS NULL THEN o.due_at END AS "nextDueAt", l.outcome, l.http_status AS "httpStatus", l.error,
     l.ended_at AS "endedAt", (
       SELECT count(*) FROM (

@@ -16,7 +16,7 @@ interface SearchDialect {
 
 /**
  * A retry is searched for among the retries, of which a webhook has one: by its other attempts, a row would cost more the
- * more often it was sent. `open` in the table stands for two states.
+ * more often it was sent.
  */
 const SEARCH_ON_SQLITE: SearchDialect = {
   state: "t.state",
@@ -26,11 +26,11 @@ const SEARCH_ON_SQLITE: SearchDialect = {
   EXISTS (SELECT 1 FROM deliveries AS d
     WHERE d.task_seq = t.seq AND (@host IS NULL OR d.host = @host)
       AND (@deliveries IS NULL
-        OR CASE WHEN d.state <> 'open' THEN d.state
-          WHEN (SELECT started_at FROM attempts
-            WHERE task_seq = d.task_seq AND kind = d.kind ORDER BY seq DESC LIMIT 1) IS NULL
-          THEN 'scheduled' ELSE 'in_flight' END IN (SELECT value FROM json_each(@deliveries))
-        OR (@retrying AND d.state = 'open' AND EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_retrying
+        OR coalesce(d.ended, (
+          SELECT iif(started_at IS NULL, 'scheduled', 'in_flight') FROM attempts
+          WHERE task_seq = d.task_seq AND kind = d.kind ORDER BY seq DESC LIMIT 1
+        ), 'waiting') IN (SELECT value FROM json_each(@deliveries))
+        OR (@retrying AND d.ended IS NULL AND EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_retrying
           WHERE task_seq = d.task_seq AND kind = d.kind AND started_at IS NULL AND retry > 0))))`,
 };
 
@@ -38,7 +38,8 @@ const SEARCH_ON_SQLITE: SearchDialect = {
 export const DELIVERIES_ON_POSTGRES = `
   deliveries AS d LEFT JOIN outbox AS o ON o.task_seq = d.task_seq AND o.kind = d.kind`;
 
-export const SHOWN_STATE_ON_POSTGRES = `
+/** Of such a delivery, on both databases. */
+export const SHOWN_STATE = `
   CASE WHEN d.ended IS NOT NULL THEN d.ended::text WHEN o.seq IS NULL THEN 'waiting'
     WHEN o.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END`;
 
@@ -58,7 +59,7 @@ const SEARCH_ON_POSTGRES: SearchDialect = {
   (SELECT true FROM ${DELIVERIES_ON_POSTGRES}
     WHERE d.task_seq = t.seq AND (@host::text IS NULL OR d.host = @host)
       AND (@deliveries::text[] IS NULL
-        OR ${SHOWN_STATE_ON_POSTGRES} = ANY(@deliveries)
+        OR ${SHOWN_STATE} = ANY(@deliveries)
         OR (@retrying::boolean AND o.started_at IS NULL AND o.retry > 0))
     LIMIT 1)`,
 };

@@ -143,7 +143,7 @@ const CANDIDATES_BY: Readonly<Record<SourceKind, Candidates>> = {
     postgres: "AND tag = @tag::text",
   }),
   failed: ofWebhooks({
-    sqlite: "deliveries INDEXED BY deliveries_failed WHERE state IN ('given_up', 'refused')",
+    sqlite: "deliveries INDEXED BY deliveries_failed WHERE ended IN ('given_up', 'refused')",
     postgres: "deliveries WHERE ended IN ('given_up', 'refused')",
   }),
   retrying: ofWebhooks({

@@ -21,12 +21,12 @@ const INSERT_ATTEMPT = `
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
   VALUES (@accountId, @taskSeq, @kind, @number, @retry, @host, @dueAt)`;
 
-const SET_DELIVERY_STATE = `UPDATE deliveries SET state = ? WHERE task_seq = ? AND kind = ?`;
+const END_DELIVERY = `UPDATE deliveries SET ended = ? WHERE task_seq = ? AND kind = ?`;
 
 export function attemptEndWrites(connection: Connection, changes: BatchChanges) {
   const endAttempt = connection.prepare(END_ATTEMPT);
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
-  const setState = connection.prepare(SET_DELIVERY_STATE);
+  const endDelivery = connection.prepare(END_DELIVERY);
 
   return {
     recordAttempt(record) {
@@ -45,7 +45,7 @@ export function attemptEndWrites(connection: Connection, changes: BatchChanges) 
       const bytes = ATTEMPT_OVERHEAD_BYTES + textBytes(error, ...texts);
       countAttempt(changes, record, bytes);
       if (decision.state !== "scheduled") {
-        setState.run(decision.state, taskSeq, kind);
+        endDelivery.run(decision.state, taskSeq, kind);
         return;
       }
       const { dueAt, retry } = decision;

@@ -22,11 +22,7 @@ export const FINISH_TASK = `
   SET state = ?, status_code = ?, completed_at = ?, expires_at = ?, erase_at = ?, ready = 1
   WHERE seq = ?`;
 
-export const WAITING_DELIVERIES = `
-  SELECT kind, host FROM deliveries WHERE task_seq = ? AND state = 'waiting'`;
-
-export const OPEN_DELIVERIES = `
-  UPDATE deliveries SET state = 'open' WHERE task_seq = ? AND state = 'waiting'`;
+export const TASK_DELIVERIES = `SELECT kind, host FROM deliveries WHERE task_seq = ?`;
 
 const INSERT_FIRST_ATTEMPT = `
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
@@ -192,20 +188,17 @@ export interface Run {
 export function runEnds(connection: Connection, changes: BatchChanges) {
   const finish = connection.prepare(FINISH_TASK);
   const insertResult = connection.prepare(INSERT_RESULT);
-  const waitingDeliveries = connection.prepare<[number], { kind: string; host: string }>(
-    WAITING_DELIVERIES,
+  const taskDeliveries = connection.prepare<[number], { kind: string; host: string }>(
+    TASK_DELIVERIES,
   );
-  const openDeliveries = connection.prepare<[number]>(OPEN_DELIVERIES);
   const insertAttempt = connection.prepare(INSERT_FIRST_ATTEMPT);
   const retry = connection.prepare(RETRY_TASK);
   const requeue = connection.prepare(REQUEUE_TASK);
 
   function startDeliveries({ seq, accountId }: Run, dueAt: number): readonly LaneRef[] {
-    const waiting = waitingDeliveries.all(seq);
-    if (waiting.length === 0) return [];
-    openDeliveries.run(seq);
-    for (const { kind, host } of waiting) insertAttempt.run(accountId, seq, kind, host, dueAt);
-    return waiting.map(({ host }) => ({ accountId, host }));
+    const deliveries = taskDeliveries.all(seq);
+    for (const { kind, host } of deliveries) insertAttempt.run(accountId, seq, kind, host, dueAt);
+    return deliveries.map(({ host }) => ({ accountId, host }));
   }
 
   return {

@@ -8,7 +8,7 @@ import { DamageError, damagedFile } from "./file-check.ts";
  * The version that `schema.sql` describes. 0.1.0 is not released, so every change of the tables raises this number, and
  * no migration exists.
  */
-export const SCHEMA_VERSION = 12;
+export const SCHEMA_VERSION = 13;
 
 /**
  * Opens the file for writing, with the tables of this version in it. Throws for a file of another version, and for a
