@@ -226,7 +226,8 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
   const all = operations({
     ...{ ...configFacts(parts), ...engineCalls(parts), ...callLimits(parts, limiter) },
-    ...{ store, clock, log, ids, cursors, waiters, liveFeed, floods, url, isAccepting },
+    store: { ...store, insertTasks: (post) => engine.insertTasks(post) },
+    ...{ clock, log, ids, cursors, waiters, liveFeed, floods, url, isAccepting },
     ...{ ...usage, refusedCredentials, metricsText: metrics, notReadyReason: notReady },
     dev: dev?.operations ?? null,
     shortage: () => storage.shortage(),

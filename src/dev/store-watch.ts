@@ -30,6 +30,10 @@ const erased = (ids: readonly string[]) =>
   ids.map((task_id) => ({ task_id, event: "task_erased" }) as const);
 
 const TELLING: Telling = {
+  insertTasks: (outcome, { accepted, starting }) =>
+    outcome.kind === "inserted" && outcome.started !== undefined
+      ? started(accepted.filter(({ id }) => starting?.has(id)))
+      : [],
   claimTasks: started,
   claimLeases: started,
   retryTask: (_, { id: task_id, startAt }) =>

@@ -63,6 +63,22 @@ export class ClaimCredit {
     return this.isLeft ? Math.max(0, this.#concurrency - held - this.#reserved) : 0;
   }
 
+  /**
+   * Reserves slots for tasks that are posted now, while so many are held: none while tasks may be queued, except those
+   * that claims in progress will find. To be given back by {@link release}.
+   */
+  reserve(tasks: number, held: number): number {
+    if (this.isLeft) return 0;
+    const reserved = Math.max(0, Math.min(tasks, this.#concurrency - held - this.#reserved));
+    this.#reserved += reserved;
+    return reserved;
+  }
+
+  /** Gives reserved slots back. The tasks that were started for them must be held in the same turn. */
+  release(reserved: number): void {
+    this.#reserved -= reserved;
+  }
+
   /** Begins a claim of up to `max` tasks, which is within the {@link room}. */
   begin(max: number): Claim {
     this.#claims++;

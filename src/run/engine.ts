@@ -13,6 +13,8 @@ import {
   type LaneRef,
   type NodeFacts,
   type Store,
+  type TaskPost,
+  type TaskPostOutcome,
 } from "../store/store.ts";
 import { OtherNodes, ProgressBoard } from "./nodes.ts";
 import type { RunDeps } from "./run-end.ts";
@@ -170,6 +172,11 @@ export class Engine {
   /** Runs these of its types in another way from now on. */
   takeTypes(types: ReadonlyMap<string, TaskType>): void {
     this.#tasks.takeTypes(types);
+  }
+
+  /** As the store's, and starts tasks whose types have free slots and no queue. */
+  insertTasks(post: TaskPost): Promise<TaskPostOutcome> {
+    return (this.#isRecovered ? this.#tasks : this.#deps.store).insertTasks(post);
   }
 
   wake(types: ReadonlySet<string>): void {

@@ -1,12 +1,28 @@
 import { FailureLines } from "../deliver/failure-lines.ts";
+import { setImmediate } from "../domain/clock/timers.ts";
 import { decideRun } from "../domain/task/run.ts";
 import { readTrace } from "../domain/task/trace.ts";
 import { type Part, Steps } from "../store/loop.ts";
 import { isRejected, keepTrying } from "../store/retry.ts";
-import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
+import {
+  isLifeOver,
+  requireMember,
+  StoreError,
+  type ClaimedTask,
+  type Store,
+  type TaskPost,
+  type TaskPostOutcome,
+} from "../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-credit.ts";
 import { runMoment, tellStart, toRunEnd, toUnstoredEnd, type RunDeps } from "./run-end.ts";
 import { isEndedBySupervisor, type RunOptions, type RunOutcome, type Runner } from "./runner.ts";
+import {
+  reserveStarts,
+  startedTasks,
+  type ClaimUnderWay,
+  type Starts,
+  type TypeQueue,
+} from "./type-queue.ts";
 
 export interface TaskType {
   readonly runner: Runner;
@@ -16,15 +32,9 @@ export interface TaskType {
 interface TaskDispatcherDeps extends RunDeps {
   readonly store: Pick<
     Store,
-    "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
+    "insertTasks" | "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
   >;
   readonly types: ReadonlyMap<string, TaskType>;
-}
-
-/** The tasks and accounts that changed since a claim began, which may have claimed them just before. */
-interface ClaimUnderWay {
-  readonly cancelled: Set<string>;
-  readonly suspended: Set<number>;
 }
 
 interface RunUnderWay {
@@ -41,29 +51,18 @@ interface RunUnderWay {
 
 type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
 
-/** The queue of a type, as far as claims know it, and its runs. */
-interface TypeQueue {
-  readonly type: string;
-  runner: Runner;
-  retries: number;
-  running: number;
-  /** Runs that have ended and are not on disk yet. */
-  recording: number;
-  readonly credit: ClaimCredit;
-  readonly claims: Set<ClaimUnderWay>;
-}
-
 /**
  * Claims queued tasks, within each type's concurrency, and gives them to their runners. It never polls: a claim follows
- * a wake, or a claim that came back full.
+ * a wake, or a claim that came back full. A task whose type has a free slot and no queue is not queued.
  *
  *     wake → claim (committed) → run → finish (committed, with its deliveries)
- *                                    → claim (the same commit) → run …
+ *     post (committed as running) ↗  → claim (the same commit) → run …
  */
 export class TaskDispatcher implements Part {
   readonly #deps: TaskDispatcherDeps;
   readonly #failed: FailureLines;
   readonly #queues: readonly TypeQueue[];
+  readonly #byType: ReadonlyMap<string, TypeQueue>;
   readonly #runs = new Map<string, RunUnderWay>();
   #isDraining = false;
   #isAborted = false;
@@ -78,6 +77,7 @@ export class TaskDispatcher implements Part {
       const claims = new Set<ClaimUnderWay>();
       return { type, runner, retries, running: 0, recording: 0, credit, claims };
     });
+    this.#byType = new Map(this.#queues.map((queue) => [queue.type, queue]));
   }
 
   /** Notes that tasks may be queued, of one type or of any. */
@@ -87,6 +87,34 @@ export class TaskDispatcher implements Part {
       queue.credit.wake();
       this.#pump(queue);
     }
+  }
+
+  /**
+   * Has posted tasks inserted, and starts those for which their types have free slots and no queue: on disk they are
+   * never queued. They begin after the answer to the post. Rejects as the store does.
+   */
+  insertTasks(post: TaskPost): Promise<TaskPostOutcome> {
+    const { store, cluster, failed } = this.#deps;
+    const isClaiming = !this.#isDraining && cluster.isMember();
+    const starts = isClaiming ? reserveStarts(this.#byType, post) : [];
+    if (starts.length === 0) return store.insertTasks(post);
+    const ids = starts.flatMap(({ tasks }) => tasks.map(({ id }) => id));
+    const starting = { ...post, starting: new Set(ids) };
+    const life = cluster.self;
+    const inserted = store.insertTasks(starting);
+    const begun = inserted.then(
+      async (outcome) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        this.#begin(starts, { tasks: startedTasks(starting, outcome), life });
+      },
+      (error: unknown) => {
+        this.#begin(starts, { tasks: new Map(), life });
+        // They may be running on disk, and nothing here runs them.
+        if (error instanceof StoreError && error.kind === "unknown") failed(error);
+      },
+    );
+    void this.#steps.track(begun);
+    return inserted;
   }
 
   /** Retries what the store could not do. To be called once a second. */
@@ -169,6 +197,21 @@ export class TaskDispatcher implements Part {
     for (const { stopped } of this.#runs.values()) stopped.abort();
   }
 
+  /** Gives reserved slots to those tasks that were started, and takes the others back. */
+  #begin(
+    all: readonly Starts[],
+    started: { readonly tasks: ReadonlyMap<string, ClaimedTask>; readonly life: string },
+  ): void {
+    for (const starts of all) {
+      const { queue, tasks } = starts;
+      queue.credit.release(tasks.length);
+      queue.claims.delete(starts);
+      const claimed = tasks.flatMap(({ id }) => started.tasks.get(id) ?? []);
+      this.#startAll(queue, claimed, { underWay: starts, life: started.life });
+      this.#pump(queue);
+    }
+  }
+
   #pump(queue: TypeQueue): void {
     const free = queue.credit.room(queue.running);
     if (this.#isDraining || free === 0 || !this.#deps.cluster.isMember()) return;
@@ -193,16 +236,24 @@ export class TaskDispatcher implements Part {
       };
       const tasks = await keepTrying(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
-      for (const task of tasks) {
-        const isUncounted = underWay.suspended.has(task.accountId);
-        if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
-        else this.#start({ queue, task, isUncounted, life });
-      }
+      this.#startAll(queue, tasks, { underWay, life });
     } finally {
       queue.credit.end(begun, finding);
       queue.claims.delete(underWay);
     }
     this.#pump(queue);
+  }
+
+  #startAll(
+    queue: TypeQueue,
+    tasks: readonly ClaimedTask[],
+    { underWay, life }: { readonly underWay: ClaimUnderWay; readonly life: string },
+  ): void {
+    for (const task of tasks) {
+      const isUncounted = underWay.suspended.has(task.accountId);
+      if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
+      else this.#start({ queue, task, isUncounted, life });
+    }
   }
 
   // The reported cancellation may be wrong, and no other node looks for a task claimed by a live node. The store does

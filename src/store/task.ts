@@ -74,6 +74,11 @@ export interface TaskPost {
   readonly accountId: number;
   readonly createdAt: number;
   readonly accepted: readonly NewTask[];
+  /**
+   * The ids of accepted tasks that this node starts at `createdAt`, in the step that inserts them. Their type has a free
+   * slot, and no task waits for it. None starts if the account is disabled. Absent for none.
+   */
+  readonly starting?: ReadonlySet<string>;
   readonly refused: readonly RefusedTask[];
   /** How long the refused ones are kept. */
   readonly refusedUntil: RetentionEnd;
@@ -101,7 +106,8 @@ export interface KeptAnswer {
 }
 
 export type TaskPostOutcome =
-  | { readonly kind: "inserted" }
+  /** The `seq` of each task that was started, in the order of the accepted tasks; absent for none. */
+  | { readonly kind: "inserted"; readonly started?: readonly number[] }
   /** Nothing was inserted: this key was used before, for a body with this hash. */
   | ({ readonly kind: "kept" } & KeptAnswer)
   /** Nothing was inserted: the account would exceed its quota. */

@@ -65,12 +65,13 @@ test("a post counts each task by its first state, and all tasks as posted", () =
     newTask({ startAt: NOW + 1 }),
     newTask({ pingback: HOOK }),
   ];
-  const post = { accountId: ACCOUNT.accountId, createdAt: NOW, accepted, refused: [{}, {}] };
+  const of = { accountId: ACCOUNT.accountId, createdAt: NOW, accepted };
+  const post = { ...of, started: 1, refused: [{}, {}] };
 
   assert.deepEqual(
     recorded((changes) => countPost(changes, post, 90)),
     {
-      counts: { queued: 3, delayed: 1, failed: 2, bytes: 90 },
+      counts: { queued: 2, running: 1, delayed: 1, failed: 2, bytes: 90 },
       tasks: [{ ...ACCOUNT, at: NOW, posted: 6, failed: 2 }],
       attempts: [],
     },

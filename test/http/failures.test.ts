@@ -295,6 +295,12 @@ test("stored tasks wake their type, tasks that were not stored wake nothing", as
   assert.deepEqual(sound.woken, ["echo"]);
   await ask(sound.url, posting(sound, '[{"nonsense":1}]'));
   assert.deepEqual(sound.woken, ["echo"]);
+  const insertTasks = async () => ({ kind: "inserted", started: [1, 2] }) as const;
+  const idle = await startRing(t, { store: { insertTasks } });
+  await ask(idle.url, posting(idle, "[{},{}]"));
+  assert.deepEqual(idle.woken, []);
+  await ask(idle.url, posting(idle, "[{},{},{}]"));
+  assert.deepEqual(idle.woken, ["echo"]);
 });
 
 test("/readyz has the reason or the warnings, and /livez stays ok", async (t) => {

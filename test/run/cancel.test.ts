@@ -6,9 +6,15 @@ import type { TaskProgress } from "../../src/domain/task/run.ts";
 import type { RunOutcome, Runner } from "../../src/run/runner.ts";
 import { TaskDispatcher } from "../../src/run/task-dispatcher.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
-import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
+import {
+  StoreError,
+  type ClaimedTask,
+  type TaskFinish,
+  type TaskPostOutcome,
+} from "../../src/store/store.ts";
 import { newClaimedTask } from "../helpers/claimed-task.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { newPost, newTask as newPostedTask } from "../helpers/store.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const COMPLETED: RunOutcome = { kind: "completed", resultText: "1" };
@@ -21,6 +27,13 @@ interface Run {
   readonly end: (outcome: RunOutcome) => void;
 }
 
+/** A post whose end the test decides. */
+interface Posting {
+  readonly starting: readonly string[];
+  readonly resolve: (outcome: TaskPostOutcome) => void;
+  readonly reject: (error: Error) => void;
+}
+
 function newTask(seq: number): ClaimedTask {
   return newClaimedTask({ seq, id: `task-${seq}` });
 }
@@ -29,6 +42,8 @@ function newTask(seq: number): ClaimedTask {
 function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
   const runs: Run[] = [];
   const claims: ((tasks: readonly ClaimedTask[]) => void)[] = [];
+  const posts: Posting[] = [];
+  const failures: unknown[] = [];
   const written: string[] = [];
   /** Results are stored after this. */
   const disk = { stored: Promise.resolve() };
@@ -47,8 +62,13 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     progress,
     taskEnded: (id) => void written.push(`ended ${id}`),
     deliveriesDue: (lanes) => void written.push(`due ${lanes.map(({ host }) => host).join()}`),
-    failed: (error) => assert.fail(String(error)),
+    failed: (error) => void failures.push(error),
     store: {
+      insertTasks: (post) =>
+        new Promise((resolve, reject) => {
+          const starting = [...(post.starting ?? [])];
+          posts.push({ starting, resolve, reject });
+        }),
       claimTasks: () => new Promise((resolve) => claims.push(resolve)),
       finishTask: async ({ seq, state }: TaskFinish) => {
         await disk.stored;
@@ -67,7 +87,11 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     claims.shift()?.(tasks);
     await turn();
   };
-  return { dispatcher, runs, claims, written, claim, progress, disk };
+  const post = (...ids: readonly string[]) => {
+    const tasks = ids.map((id, i) => newPostedTask({ id, type: "hold", priority: i }));
+    return dispatcher.insertTasks(newPost(1, tasks));
+  };
+  return { dispatcher, runs, claims, posts, post, failures, written, claim, progress, disk };
 }
 
 /** Waits for the effects of settled promises. */
@@ -276,4 +300,84 @@ test("the last progress of a run is known until its end, its cancelling or its a
     run.report(half);
     assert.equal(progress.get("task-1"), undefined);
   }
+});
+
+test("posted tasks start in free slots, by priority, after the answer to their post", async () => {
+  const { runs, claims, posts, post, written } = startDispatcher({ concurrency: 3 });
+  const answered = post("low", "middle", "high", "highest");
+  assert.deepEqual(posts[0]?.starting, ["highest", "high", "middle"]);
+  void post("next");
+  assert.deepEqual(posts[1]?.starting, []);
+
+  posts[0]?.resolve({ kind: "inserted", started: [2, 3, 4] });
+  await answered;
+
+  assert.equal(runs.length, 0);
+  await turn();
+  assert.deepEqual(
+    runs.map(({ id }) => id),
+    ["highest", "high", "middle"],
+  );
+  for (const run of runs) run.end(COMPLETED);
+  await turn();
+  assert.deepEqual(written.filter((each) => each.startsWith("completed")).toSorted(), [
+    "completed 2",
+    "completed 3",
+    "completed 4",
+  ]);
+  assert.equal(claims.length, 0);
+});
+
+test("no posted task starts while tasks of its type may be queued", async () => {
+  const { dispatcher, posts, post, claim } = startDispatcher({ concurrency: 2 });
+  dispatcher.wake();
+  await claim(newTask(1), newTask(2));
+  dispatcher.wake();
+  void post("overtaking");
+  assert.deepEqual(posts[0]?.starting, []);
+});
+
+test("a post that starts nothing gives its slots back", async () => {
+  const { dispatcher, posts, post, claims, failures } = startDispatcher();
+  const ends: readonly ((given: Posting) => void)[] = [
+    ({ resolve }) => resolve({ kind: "inserted" }),
+    ({ resolve }) => resolve({ kind: "kept", bodyHash: "", answerText: "" }),
+    ({ reject }) => reject(new StoreError("overloaded", "busy")),
+  ];
+  for (const [i, end] of ends.entries()) {
+    const answered = post(`task-${i}`);
+    assert.deepEqual(posts[i]?.starting, [`task-${i}`]);
+    end(posts[i] ?? assert.fail());
+    await answered.catch(() => {});
+    await turn();
+  }
+  assert.deepEqual(failures, []);
+  assert.equal(dispatcher.isIdle(), true);
+  dispatcher.wake();
+  assert.equal(claims.length, 1);
+});
+
+test("a post of which nothing is known stops the engine", async () => {
+  const { posts, post, failures } = startDispatcher();
+  const answered = post("task");
+  const unknown = new StoreError("unknown", "lost");
+  posts[0]?.reject(unknown);
+  await assert.rejects(answered, unknown);
+  await turn();
+  assert.deepEqual(failures, [unknown]);
+});
+
+test("tasks that are cancelled or of a disabled account when their post commits do not run", async () => {
+  const { dispatcher, runs, posts, post, written } = startDispatcher({ concurrency: 2 });
+  void post("cancelled", "suspended");
+  dispatcher.cancel("cancelled");
+  dispatcher.suspend(new Set([1]));
+  posts[0]?.resolve({ kind: "inserted", started: [1, 2] });
+  await turn();
+  await turn();
+  assert.deepEqual(
+    runs.map(({ id, signal }) => [id, signal.aborted]),
+    [["suspended", true]],
+  );
+  assert.deepEqual(written, ["requeue 1"]);
 });

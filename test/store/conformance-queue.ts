@@ -422,6 +422,50 @@ function exerciseHeldClaims(open: OpenStore): void {
     await fc.assert(property, { numRuns: 25, seed: 12 });
   });
 
+  test("a task that starts with its post is running, counted and never queued", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    const tasks = [
+      newTask(),
+      newTask({ postback: webhook("a.example") }),
+      newTask({ inputText: "[7]" }),
+    ];
+    const [waiting, finished, lost] = tasks.map(({ id }) => id) as [string, string, string];
+    const starting = new Set([finished, lost]);
+    const taskCounts = async () =>
+      (await store.findAccountData({ accountId, revokedMax: 0 }))?.taskCounts;
+
+    const outcome = await store.insertTasks(newPost(accountId, tasks, { starting }));
+
+    assert.equal(outcome.kind, "inserted");
+    const [first = 0, second = 0, ...others] =
+      (outcome.kind === "inserted" && outcome.started) || [];
+    assert.deepEqual(others, []);
+    const found = (await store.findTask({ accountId, id: lost }))?.task;
+    const shown = [found?.state, found?.statusCode, found?.startedAt, found?.runs];
+    assert.deepEqual(shown, ["running", 40601, T0, 1]);
+    const { queued, running } = (await taskCounts()) ?? assert.fail();
+    assert.deepEqual([queued, running], [1, 2]);
+    assert.deepEqual(pluck(await store.claimTasks({ type: "echo", max: 9, now: T0 }), "id"), [
+      waiting,
+    ]);
+    const lanes = await store.finishTask(newFinish({ seq: first }, { id: finished, run: 1 }));
+    assert.equal(lanes?.length, 1);
+    assert.equal(await store.requeueTasks({ seq: second, id: lost, run: 1 }), 1);
+    const again = await claimOne(store);
+    assert.deepEqual([again.id, again.runs, again.inputText], [lost, 2, "[7]"]);
+  });
+
+  test("no task of a disabled account starts with its post", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
+    const task = newTask();
+
+    const post = newPost(accountId, [task], { starting: new Set([task.id]) });
+
+    assert.deepEqual(await store.insertTasks(post), { kind: "inserted" });
+    assert.equal((await store.findTask({ accountId, id: task.id }))?.task.state, "queued");
+  });
+
   test("a released task is queued without its run, and a release of a queued task has no effect", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const task = await postTask(store, accountId);

@@ -29,13 +29,15 @@ interface PostedTasks {
   readonly accountId: number;
   readonly createdAt: number;
   readonly accepted: readonly Pick<NewTask, "startAt">[];
+  /** How many of the accepted tasks are started in the same step. */
+  readonly started: number;
   readonly refused: readonly unknown[];
 }
 
 /** Counts a post. Refused tasks are failed from the start, and still count as posted. */
 export function countPost(
   { counts, traffic }: WorkChanges,
-  { accountId, createdAt, accepted, refused }: PostedTasks,
+  { accountId, createdAt, accepted, started, refused }: PostedTasks,
   bytes: number,
 ): void {
   const failed = refused.length;
@@ -43,7 +45,8 @@ export function countPost(
   for (const task of accepted) {
     if (stateAtPost(task, createdAt) === "delayed") delayed++;
   }
-  counts.add(accountId, "queued", accepted.length - delayed);
+  counts.add(accountId, "queued", accepted.length - delayed - started);
+  counts.add(accountId, "running", started);
   counts.add(accountId, "delayed", delayed);
   counts.add(accountId, "failed", failed);
   counts.add(accountId, "bytes", bytes);

@@ -48,7 +48,9 @@ export function taskPost(deps: OperationDeps): Operation {
       for (const { id, type } of accepted)
         deps.log.debug({ task: id, type }, "a task was accepted");
       deps.posted?.({ accepted: countTypes(accepted), refused: refused.length });
-      if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
+      // A wake for tasks that have started would cost a claim that finds nothing.
+      if (accepted.length > (outcome.started?.length ?? 0))
+        deps.wake(new Set(accepted.map(({ type }) => type)));
       return { status: 200, text: answerText, headers };
     },
   });

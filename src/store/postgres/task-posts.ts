@@ -13,9 +13,10 @@ const INSERT_TASKS = `
     $8::bigint[], $9::text[], $10::text[], $11::text[])`;
 
 const INSERT_QUEUED = `
-  INSERT INTO queue (task_seq, account_seq, type, tag, priority, state, start_at, created_at, pingback_host, postback_host)
+  INSERT INTO queue (task_seq, account_seq, type, tag, priority, state, start_at, created_at, pingback_host, postback_host,
+    started_at, runs, node_seq)
   SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::smallint[], $6::task_state[],
-    $7::bigint[], $8::bigint[], $9::text[], $10::text[])`;
+    $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::int[], $13::bigint[])`;
 
 const INSERT_DELIVERIES = `
   INSERT INTO deliveries (task_seq, kind, url, host)
@@ -42,7 +43,7 @@ const NEAR_BYTES = OTHERS * 2 * 1024 * 1024;
 /** A post that is taken in. */
 interface Accepted {
   readonly post: TaskPost;
-  readonly bytes: number;
+  readonly tasks: readonly QueuedTask[];
 }
 
 /** Takes in the posts of a batch. */
@@ -53,6 +54,7 @@ export class PostStep {
   readonly #answers = new Map<string, NonNullable<TaskPost["idempotency"]>>();
   #usage: ReadonlyMap<number, AccountUsage> = new Map();
   #found: ReadonlyMap<TaskPost, FoundAnswer> = new Map();
+  #disabled: ReadonlySet<number> = new Set();
 
   constructor(sql: BatchSql, changes: BatchChanges) {
     this.#sql = sql;
@@ -72,9 +74,9 @@ export class PostStep {
     this.#usage = usage;
     this.#found = found;
     // One that is disabled may be about to be erased: see accountErasureReads.
-    const disabled = new Set(known.flatMap(({ seq, isDisabled }) => (isDisabled ? seq : [])));
+    this.#disabled = new Set(known.flatMap(({ seq, isDisabled }) => (isDisabled ? seq : [])));
     const isToLock = (account: number): boolean =>
-      disabled.has(account) || posts.some((post) => this.#isNear(account, post));
+      this.#disabled.has(account) || posts.some((post) => this.#isNear(account, post));
     const toLock = accounts.filter(isToLock);
     if (toLock.length > 0) await this.#lock(toLock);
     const accepted: Accepted[] = [];
@@ -83,10 +85,7 @@ export class PostStep {
       this.#sql,
       accepted.map(({ post }) => post),
     );
-    insertPosts(
-      this.#sql,
-      accepted.map(({ post }) => post),
-    );
+    insertPosts(this.#sql, accepted);
     return outcomes;
   }
 
@@ -122,9 +121,19 @@ export class PostStep {
     const excess = this.#excessOf(post, bytes);
     if (excess !== null) return { kind: "over quota", ...excess };
     if (key !== null && idempotency !== null) this.#answers.set(key, idempotency);
-    countPost(this.#changes, post, bytes);
-    accepted.push({ post, bytes });
-    return { kind: "inserted" };
+    const tasks = post.accepted.map((task) => this.#toQueued(task, post));
+    const started = tasks.flatMap(({ seq, isStarted }) => (isStarted ? seq : []));
+    countPost(this.#changes, { ...post, started: started.length }, bytes);
+    accepted.push({ post, tasks });
+    return started.length === 0 ? { kind: "inserted" } : { kind: "inserted", started };
+  }
+
+  #toQueued(
+    task: TaskPost["accepted"][number],
+    { accountId, createdAt, traceText, starting }: TaskPost,
+  ): QueuedTask {
+    const isStarted = starting?.has(task.id) === true && !this.#disabled.has(accountId);
+    return { ...task, seq: this.#sql.nextSeq(), accountId, createdAt, traceText, isStarted };
   }
 
   #excessOf({ accountId, accepted, quota }: TaskPost, bytes: number): QuotaExcess | null {
@@ -151,12 +160,10 @@ function bytesOf({ accepted, refused, idempotency }: TaskPost, replacedBytes?: n
   return bytes + ANSWER_OVERHEAD_BYTES + textBytes(idempotency.answerText) - replaced;
 }
 
-function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
-  const accepted = posts.flatMap(({ accountId, createdAt, traceText, accepted: tasks }) =>
-    tasks.map((task) => ({ ...task, seq: sql.nextSeq(), accountId, createdAt, traceText })),
-  );
-  const refused = posts.flatMap(({ accountId, createdAt, refused: tasks, refusedUntil }) =>
-    tasks.map((task) => ({ ...task, ...refusedUntil, seq: sql.nextSeq(), accountId, createdAt })),
+function insertPosts(sql: BatchSql, posts: readonly Accepted[]): void {
+  const accepted = posts.flatMap(({ tasks: own }) => own);
+  const refused = posts.flatMap(({ post: { accountId, createdAt, refused: own, refusedUntil } }) =>
+    own.map((task) => ({ ...task, ...refusedUntil, seq: sql.nextSeq(), accountId, createdAt })),
   );
   const tasks = [
     ...accepted,
@@ -195,6 +202,9 @@ type QueuedTask = TaskPost["accepted"][number] & {
   readonly seq: number;
   readonly accountId: number;
   readonly createdAt: number;
+  readonly traceText: string | null;
+  /** This node starts it now. */
+  readonly isStarted: boolean;
 };
 
 function queueTasks(sql: BatchSql, tasks: readonly QueuedTask[]): void {
@@ -205,11 +215,14 @@ function queueTasks(sql: BatchSql, tasks: readonly QueuedTask[]): void {
     tasks.map(({ type }) => type),
     tasks.map(({ tag }) => tag),
     tasks.map(({ priority }) => priority),
-    tasks.map((task) => stateAtPost(task, task.createdAt)),
+    tasks.map((task) => (task.isStarted ? "running" : stateAtPost(task, task.createdAt))),
     tasks.map(({ startAt }) => startAt),
     tasks.map(({ createdAt }) => createdAt),
     tasks.map(({ pingback }) => pingback?.host ?? null),
     tasks.map(({ postback }) => postback?.host ?? null),
+    tasks.map(({ isStarted, createdAt }) => (isStarted ? createdAt : null)),
+    tasks.map(({ isStarted }) => (isStarted ? 1 : 0)),
+    tasks.map(({ isStarted }) => (isStarted ? sql.nodeSeq : null)),
   ]);
   const webhooks = tasks.flatMap(({ seq, pingback, postback }) =>
     [

@@ -58,9 +58,12 @@ export const WRITES = {
 
   insertTasks: {
     weight: weightOfPost,
-    news({ accepted, createdAt }, { kind }) {
-      if (kind !== "inserted") return {};
-      const queued = accepted.filter((task) => stateAtPost(task, createdAt) === "queued");
+    news({ accepted, createdAt, starting }, outcome) {
+      if (outcome.kind !== "inserted") return {};
+      const started = outcome.started === undefined ? undefined : starting;
+      const queued = accepted.filter(
+        (task) => stateAtPost(task, createdAt) === "queued" && started?.has(task.id) !== true,
+      );
       return { types: [...new Set(queued.map(({ type }) => type))] };
     },
   },

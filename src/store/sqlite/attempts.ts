@@ -243,7 +243,7 @@ export function attemptClaimReads(connection: Connection) {
   };
 }
 
-function suspendedReader(connection: Connection): (accountId: number) => boolean {
+export function suspendedReader(connection: Connection): (accountId: number) => boolean {
   const select = connection.prepare<[number], 0 | 1>(IS_SUSPENDED).pluck();
   return (accountId) => select.get(accountId) === 1;
 }

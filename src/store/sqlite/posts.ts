@@ -9,6 +9,7 @@ import {
 } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/large-task.ts";
 import type { Idempotency, KeptAnswer, TaskPost, TaskPostOutcome } from "../store.ts";
+import { suspendedReader } from "./attempts.ts";
 import type { BatchChanges } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -41,6 +42,7 @@ type AcceptedRow = readonly [
   pingback: TaskWebhook | null,
   dataText: string,
   inputText: string | null,
+  isStarting: boolean,
 ];
 
 type PostRest = Pick<TaskPost, "refused" | "refusedUntil" | "idempotency">;
@@ -61,23 +63,25 @@ export function toPostRow(post: TaskPost): PostRow {
     quota.shareBytes,
     quota.openTasks,
     traceText,
-    post.accepted.map(toAcceptedRow),
+    post.accepted.map((task) => toAcceptedRow(task, post.starting?.has(task.id) === true)),
     isPlain ? null : { refused, refusedUntil, idempotency },
   ];
 }
 
-function toAcceptedRow(task: NewTask): AcceptedRow {
+function toAcceptedRow(task: NewTask, isStarting: boolean): AcceptedRow {
   const { id, type, tag, marketplace, priority, startAt, postback, pingback } = task;
   const { dataText, inputText } = task;
-  return [id, type, tag, marketplace, priority, startAt, postback, pingback, dataText, inputText];
+  const head = [id, type, tag, marketplace, priority, startAt, postback, pingback] as const;
+  return [...head, dataText, inputText, isStarting];
 }
 
 // Values by position: binding them by name costs 0.6 µs more (measured).
 const INSERT_ACCEPTED = `
   INSERT INTO tasks
-    (id, account_seq, state, status_code, type, tag, marketplace, priority, start_at, created_at, data_text, trace_text)
+    (id, account_seq, state, status_code, started_at, runs, type, tag, marketplace, priority, start_at, created_at,
+     data_text, trace_text)
   VALUES
-    (?, ?, ?, ${STATE_CODES.queued}, ?, ?, ?, ?, ?, ?, ?, ?)`;
+    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 const INSERT_REFUSED = `
   INSERT INTO tasks
@@ -116,6 +120,7 @@ export function postWrites(connection: Connection, changes: BatchChanges) {
   const keep = connection.prepare(KEEP_ANSWER);
   const sizeReplaced = connection.prepare<[object], number>(SIZE_REPLACED).pluck();
   const { findKeptAnswer } = idempotencyReads(connection);
+  const isSuspended = suspendedReader(connection);
 
   /** The bytes that a stored response adds, without the bytes of the response that it replaces. */
   function addedBytes(accountId: number, { key, answerText }: Idempotency): number {
@@ -141,13 +146,24 @@ export function postWrites(connection: Connection, changes: BatchChanges) {
       );
       if (excess !== null) return { kind: "over quota", ...excess };
       if (idempotency !== null) keep.run({ ...idempotency, accountId });
-      for (const task of accepted) insertTask(task, post);
+      const mayStart = accepted.some(isStarting) && !isSuspended(accountId);
+      const started: number[] = [];
+      for (const task of accepted) {
+        const isStarted = mayStart && isStarting(task);
+        const seq = insertTask(task, post, isStarted);
+        if (isStarted) started.push(seq);
+      }
       for (const task of refused) insertRefusal(task, post, refusedUntil);
       const times = accepted.map(([, , , , , startAt]) => ({ startAt }));
-      countPost(changes, { accountId, createdAt, accepted: times, refused }, bytes);
-      return inserted;
+      const counted = { accountId, createdAt, accepted: times, started: started.length, refused };
+      countPost(changes, counted, bytes);
+      return started.length === 0 ? inserted : { kind: "inserted", started };
     },
   };
+}
+
+function isStarting(task: AcceptedRow): boolean {
+  return task[10];
 }
 
 /** Inserts the tasks of a post. */
@@ -159,15 +175,24 @@ function taskInserts(connection: Connection) {
   const insertDelivery = connection.prepare(INSERT_DELIVERY);
 
   return {
-    insertTask(task: AcceptedRow, [accountId, createdAt, , , , traceText]: PostRow): void {
+    /** Returns the task's `seq`. */
+    insertTask(
+      task: AcceptedRow,
+      [accountId, createdAt, , , , traceText]: PostRow,
+      isStarted: boolean,
+    ): number {
       const [id, type, tag, marketplace, priority, startAt, postback, pingback] = task;
       const [, , , , , , , , dataText, inputText] = task;
-      const state = stateAtPost({ startAt }, createdAt);
-      const head = [id, accountId, state, type, tag, marketplace, priority, startAt] as const;
-      const { lastInsertRowid: seq } = insertAccepted.run(...head, createdAt, dataText, traceText);
+      const state = isStarted ? "running" : stateAtPost({ startAt }, createdAt);
+      const run = isStarted ? ([createdAt, 1] as const) : ([null, 0] as const);
+      const head = [id, accountId, state, STATE_CODES[state], ...run] as const;
+      const rest = [type, tag, marketplace, priority, startAt, createdAt, dataText] as const;
+      const { lastInsertRowid } = insertAccepted.run(...head, ...rest, traceText);
+      const seq = Number(lastInsertRowid);
       if (inputText !== null) insertInput.run(seq, inputText);
       if (postback !== null) insertDelivery.run(seq, "postback", postback.url, postback.host);
       if (pingback !== null) insertDelivery.run(seq, "pingback", pingback.url, pingback.host);
+      return seq;
     },
 
     insertRefusal(
