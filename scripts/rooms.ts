@@ -12,7 +12,7 @@ interface Room {
 
 /** By folder; a file belongs to the longest folder that holds it. */
 const ROOMS: Readonly<Record<string, Room>> = {
-  src: { lines: 1029, files: 11 },
+  src: { lines: 1030, files: 11 },
   "src/admin": { lines: 976, files: 6 },
   "src/api": { lines: 2513, files: 16 },
   "src/cli": { lines: 4432, files: 34 },
