@@ -37,7 +37,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/testing": { lines: 639, files: 5 },
   "src/worker": { lines: 1305, files: 10 },
   scripts: { lines: 16860, files: 110 },
-  test: { lines: 84781, files: 442 },
+  test: { lines: 84783, files: 442 },
 };
 
 const COMMAND = "a command, loaded when it runs";
