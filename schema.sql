@@ -229,7 +229,8 @@ CREATE TABLE deliveries (
   url      TEXT    NOT NULL,
   -- The account of the task and this host are the lane, the queue of the account's attempts to the host.
   host     TEXT    NOT NULL,
-  -- NULL until the delivery ends. It has an attempt that has not ended from the end of its task on.
+  -- NULL until the delivery ends. From the end of its task until then, its last attempt has not ended. The delivery of
+  -- a cancelled task never begins.
   ended    TEXT    CHECK (ended IN ('delivered', 'given_up', 'refused')),
   PRIMARY KEY (task_seq, kind)
 ) STRICT, WITHOUT ROWID;

@@ -46,8 +46,8 @@ type Step<T> =
 
 /**
  * Sends webhooks: the only part of the program that opens connections for them. Each attempt resolves its host again
- * and judges every address. It connects only to these addresses, or uses a connection that an earlier attempt of the
- * account left open to one of these addresses and this port. It follows no redirect, uses no proxy and decompresses nothing.
+ * and judges every address. It connects only to accepted addresses. It may use a connection that an earlier attempt of the
+ * account left open to such an address and the same port. It follows no redirect, uses no proxy and decompresses nothing.
  */
 export class Sender {
   readonly #deps: SenderOptions;

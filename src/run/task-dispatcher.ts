@@ -91,7 +91,7 @@ export class TaskDispatcher implements Part {
 
   /**
    * Has posted tasks inserted, and starts those for which their types have free slots and no queue: on disk they are
-   * never queued. They begin after the answer to the post. Rejects as the store does.
+   * never queued. They begin after the response to the post. Rejects as the store does.
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome> {
     const { store, cluster, failed } = this.#deps;

@@ -45,7 +45,7 @@ export function reserveStarts(
   });
 }
 
-/** The tasks that an insert has started, by their ids, as a claim brings them. */
+/** The tasks that an insert has started, by their ids, as a claim returns them. */
 export function startedTasks(
   { accepted, starting, accountId, createdAt, traceText }: TaskPost,
   outcome: TaskPostOutcome,
